@@ -1,0 +1,128 @@
+"""The names of the span attributes that this package reads and writes.
+
+A span that carries them is an action, whoever made it. Model calls use
+OpenTelemetry's GenAI semantic conventions (``gen_ai.*``) and have no names here
+beyond the two that say which agent acts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from otel_kernel_trace.actions import action_named, agent_of
+
+Attributes = dict[str, str | int]
+"""What this package puts on spans."""
+
+OP_NAME: Final = "kernel_trace.op_name"
+"""Operator that the kernel computes (string)."""
+
+TASK_ID: Final = "kernel_trace.task_id"
+"""The attempt to produce one kernel that this action belongs to (string)."""
+
+STEP: Final = "kernel_trace.step"
+"""Number of the action in its task, from 1 (int); for a Conductor, the step it judges."""
+
+ACTION_TYPE: Final = "kernel_trace.action_type"
+"""Name of an :class:`~otel_kernel_trace.ActionType` member, or the user's name for an agent."""
+
+PART_PREFIX: Final = "kernel_trace.part."
+"""``kernel_trace.part.<name>`` holds one text of the action (string)."""
+
+PROMPT: Final = "prompt"
+REASONING: Final = "reasoning"
+RESULT: Final = "result"
+ERROR_LOG: Final = "error_log"
+
+VERIFY_RESULT: Final = "kernel_trace.verify.result"
+"""The verdict, as the Verifier gave it (string)."""
+
+VERIFY_PROFILE: Final = "kernel_trace.verify.profile"
+"""Measurements (string, JSON)."""
+
+VERIFY_FRAMEWORK: Final = "kernel_trace.verify.framework"
+"""Framework of the reference task: ``torch``, ``mindspore``, ``numpy`` … (string)."""
+
+VERIFY_IMPL_TYPE: Final = "kernel_trace.verify.impl_type"
+"""Language of the implementation: ``triton``, ``swft``, ``numba`` … (string)."""
+
+VERIFY_SOURCE_REFERENCE: Final = "kernel_trace.verify.source.reference"
+VERIFY_SOURCE_IMPLEMENTATION: Final = "kernel_trace.verify.source.implementation"
+VERIFY_SOURCE_SCRIPT: Final = "kernel_trace.verify.source.script"
+
+_VERIFICATION: Final = {
+    name.rpartition(".")[2]: name
+    for name in (
+        VERIFY_RESULT,
+        VERIFY_PROFILE,
+        VERIFY_FRAMEWORK,
+        VERIFY_IMPL_TYPE,
+        VERIFY_SOURCE_REFERENCE,
+        VERIFY_SOURCE_IMPLEMENTATION,
+        VERIFY_SOURCE_SCRIPT,
+    )
+}
+
+LOG_DIR: Final = "kernel_trace.log_dir"
+"""Absolute path of the tree that already holds this record (string).
+
+:class:`~otel_kernel_trace.Trace` writes its files itself and then shows the same
+span to the program's own provider; this says where the files are, and keeps an
+exporter for the same tree from writing them again.
+"""
+
+GEN_AI_OPERATION_NAME: Final = "gen_ai.operation.name"
+GEN_AI_AGENT_NAME: Final = "gen_ai.agent.name"
+"""https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-agent-spans/"""
+
+
+def of_task(op_name: object, task_id: object) -> Attributes:
+    """Attributes of a task's root span."""
+    return {OP_NAME: text(op_name), TASK_ID: text(task_id)}
+
+
+def of_action(op_name: object, task_id: object, step: int, action_type: str) -> Attributes:
+    """Attributes that every action has from its start."""
+    action = action_named(action_type)
+    return {
+        **of_task(op_name, task_id),
+        STEP: step,
+        ACTION_TYPE: action_type,
+        GEN_AI_OPERATION_NAME: "invoke_agent",
+        GEN_AI_AGENT_NAME: agent_of(action) if action else action_type,
+    }
+
+
+def of_parts(parts: Mapping[str, object]) -> Attributes:
+    """Attributes for texts by part name; None is a part that was not given."""
+    return {PART_PREFIX + name: text(value) for name, value in parts.items() if value is not None}
+
+
+def of_verification(given: Mapping[str, object]) -> Attributes:
+    """Attributes of what a Verifier found and compared; None is what was not given.
+
+    Args:
+        given: by the last words of the attributes' names: ``result``, ``profile``,
+            ``framework``, ``impl_type``, ``reference``, ``implementation``, ``script``.
+    """
+    return {
+        _VERIFICATION[key]: json.dumps(value, default=str)
+        if isinstance(value, (Mapping, list))
+        else text(value)
+        for key, value in given.items()
+        if value is not None
+    }
+
+
+def has_passed(result: object) -> bool:
+    """Whether a verdict says that the kernel is right: ``True``, ``"True"``, ``"passed"`` and the like."""
+    return text(result).strip().lower() in ("true", "pass", "passed", "ok", "success", "yes", "1")
+
+
+def text(value: object) -> str:
+    """A value as a text, for callers that hand over what they have."""
+    if isinstance(value, str):
+        return value if type(value) is str else str.__str__(value)
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,226 @@
+"""The rule from a record to the names of its files.
+
+A layout is one small class. To add one, derive it from :class:`Layout`, give it a
+``name``, and pass an instance to the exporter (or its name, once the class exists).
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from otel_kernel_trace.actions import (
+    CODER_ACTIONS,
+    CONDUCTOR_ACTIONS,
+    DESIGNER_ACTIONS,
+    action_named,
+    agent_of,
+)
+from otel_kernel_trace.attributes import ERROR_LOG, PROMPT, REASONING, RESULT
+from otel_kernel_trace.names import MAX_NAME_BYTES, safe_name
+from otel_kernel_trace.record import Record, Verification
+from otel_kernel_trace.reply import document
+
+Folder = tuple[str, ...]
+"""A folder below ``log_dir``, one component an item."""
+
+_AGENT_PARTS = (PROMPT, REASONING, RESULT)
+_AGENT_ACTIONS = DESIGNER_ACTIONS | CODER_ACTIONS
+
+_ASCII_NAME_CHARS = MAX_NAME_BYTES // 4
+"""A name of so few characters is short enough in any script."""
+_SHORTENED_BYTES = 48
+"""What each of up to four names gets where together they are too long for one file name."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file to write: which part it is, where it goes, under what name, with what text."""
+
+    part: str
+    """The part's name; for a source of a verification ``source.reference`` and so on."""
+    folder: Folder
+    name: str
+    text: str
+
+
+class Layout(ABC):
+    """Where the records of a task go, and which steps a folder already holds."""
+
+    name: ClassVar[str]
+    by_name: ClassVar[dict[str, type[Layout]]] = {}
+    """Every layout there is."""
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            Layout.by_name[cls.name] = cls
+
+    def folder(self, op_name: str) -> Folder:
+        """The folder of an operator."""
+        return (safe_name(op_name),)
+
+    @abstractmethod
+    def files(self, record: Record, step: int, copy: int = 1) -> list[File]:
+        """The files of ``record`` at ``step``.
+
+        Args:
+            record: the action.
+            step: the step it has on disk.
+            copy: from 2 on, asks for names that differ from those of the copies before:
+                the Conductor may judge a step more than once.
+        """
+
+    @abstractmethod
+    def step_of(self, entry: str, op_name: str, task_id: str) -> int | None:
+        """The step that ``entry`` of :meth:`folder` holds of that task, None if it is not of it."""
+
+
+class _Numbered(Layout):
+    """What the three layouts share: names of task, step, op, action and part in one row."""
+
+    task_prefix: ClassVar[str]
+    step_prefix: ClassVar[str]
+
+    def files(self, record: Record, step: int, copy: int = 1) -> list[File]:
+        kind = action_named(record.action_type)
+        folder = self.folder(record.op_name)
+        if self.has_conductor_folder and kind in CONDUCTOR_ACTIONS:
+            folder = (*folder, "conductor")
+        names = (record.task_id, record.op_name, self.action(record.action_type))
+        mark = "" if copy == 1 else f"~{copy}"
+        planned = [
+            File(part, folder, self._file_name(step, *names, part, mark), text)
+            for part, text in self.texts(record, is_agent=kind in _AGENT_ACTIONS)
+        ]
+        if record.verification is not None:
+            planned.extend(self._sources(record, record.verification, step, mark))
+        return planned
+
+    has_conductor_folder: ClassVar[bool] = True
+
+    @abstractmethod
+    def action(self, action_type: str) -> str:
+        """How file names call an action."""
+
+    def texts(self, record: Record, *, is_agent: bool) -> Iterator[tuple[str, str]]:
+        """The parts that are written, with the text of each file.
+
+        Designer and Coder have their three parts whatever was given, the result being
+        the code and comment of the reply. Elsewhere an empty text makes no file.
+        """
+        parts = record.parts
+        if is_agent:
+            for part in _AGENT_PARTS:
+                text = parts.get(part, "")
+                yield part, document(text) if part == RESULT else text
+            for part, text in parts.items():
+                if part not in _AGENT_PARTS and (text or part != ERROR_LOG):
+                    yield part, text
+        else:
+            for part, text in parts.items():
+                if text:
+                    yield part, text
+
+    def step_of(self, entry: str, op_name: str, task_id: str) -> int | None:
+        for task in (safe_name(task_id), safe_name(task_id, _SHORTENED_BYTES)):
+            prefix = f"{self.task_prefix}{task}_{self.step_prefix}"
+            if entry.startswith(prefix) and (digits := re.match(r"([0-9]{2,10})_", entry[len(prefix) :])):
+                return int(digits[1])
+        return None
+
+    def verify_step(self, step: int) -> int:
+        """The step in the name of a verification's folder."""
+        return step
+
+    def _file_name(self, step: int, task_id: str, op_name: str, action: str, part: str, mark: str) -> str:
+        def joined(max_bytes: int) -> str:
+            return (
+                f"{self.task_prefix}{safe_name(task_id, max_bytes)}_{self.step_prefix}{step:02d}"
+                f"_{safe_name(op_name, max_bytes)}_{safe_name(action, max_bytes)}"
+                f"_{safe_name(part, max_bytes)}{mark}.txt"
+            )
+
+        return _fitting(joined)
+
+    def _sources(self, record: Record, verification: Verification, step: int, mark: str) -> Iterator[File]:
+        def folder(max_bytes: int) -> str:
+            task = safe_name(record.task_id, max_bytes)
+            return f"{self.task_prefix}{task}_{self.step_prefix}{self.verify_step(step):02d}_verify"
+
+        def source(written_in: str) -> str:
+            return _fitting(lambda max_bytes: f"{op(max_bytes)}_{safe_name(written_in, max_bytes)}{mark}.py")
+
+        def op(max_bytes: int) -> str:
+            return safe_name(record.op_name, max_bytes)
+
+        where = (*self.folder(record.op_name), _fitting(folder))
+        taken: set[str] = set()
+        for role, name, text in (
+            ("reference", source(verification.framework), verification.reference),
+            ("implementation", source(verification.impl_type), verification.implementation),
+            ("script", _fitting(lambda max_bytes: f"verify_{op(max_bytes)}{mark}.py"), verification.script),
+        ):
+            if text is None:
+                continue
+            # Reference and implementation may be written in the same thing.
+            unique = name if name not in taken else f"{name.removesuffix('.py')}~{role}.py"
+            taken.add(unique)
+            yield File(f"source.{role}", where, unique, text)
+
+
+def _fitting(joined: Callable[[int], str]) -> str:
+    """A file name made of several names, each of them shortened if together they are too long."""
+    name = joined(MAX_NAME_BYTES)
+    if len(name) <= _ASCII_NAME_CHARS or len(name.encode()) <= MAX_NAME_BYTES:
+        return name
+    return joined(_SHORTENED_BYTES)
+
+
+class DesignLayout(_Numbered):
+    """The user's document to the letter: names of enum members."""
+
+    name = "design"
+    task_prefix = "I"
+    step_prefix = "S"
+
+    def action(self, action_type: str) -> str:
+        # The document names the Conductor's three checks by value.
+        action = action_named(action_type)
+        return action.value if action and action in CONDUCTOR_ACTIONS else action_type
+
+
+class AikgLayout(_Numbered):
+    """What the first implementation (AIKG, mid 2025) wrote: values of enum members."""
+
+    name = "aikg"
+    task_prefix = "I"
+    step_prefix = "S"
+
+    def action(self, action_type: str) -> str:
+        action = action_named(action_type)
+        return action.value if action else action_type
+
+    def verify_step(self, step: int) -> int:
+        # Its verifier ran before the step was counted.
+        return max(step - 1, 0)
+
+
+class AkgAgentsLayout(_Numbered):
+    """What its successor (AKG agents, 2026) writes: free record names, raw replies, empty parts."""
+
+    name = "akg_agents"
+    task_prefix = "Iteration"
+    step_prefix = "Step"
+    has_conductor_folder = False
+
+    def action(self, action_type: str) -> str:
+        action = action_named(action_type)
+        if action is None:
+            return action_type
+        return "conductor_decision" if action in CONDUCTOR_ACTIONS else agent_of(action)
+
+    def texts(self, record: Record, *, is_agent: bool) -> Iterator[tuple[str, str]]:
+        yield from record.parts.items()

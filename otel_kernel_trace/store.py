@@ -1,0 +1,421 @@
+"""The one place that touches a file system.
+
+Everything happens below one root folder and relative to open folders (``openat``
+and its kin), so that a symbolic link put in the way is an error and never a way
+out. Files appear under their names whole or not at all: they are written without a
+name (``O_TMPFILE``), or under a temporary one beside the tree, and then linked into
+place, which fails where something is there already.
+
+Nothing is synced to the disk: a file survives the death of the process, at any
+instant, but not necessarily that of the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+
+if os.name != "posix":
+    raise ImportError(
+        "otel-kernel-trace writes its files relative to open folders, which needs a POSIX system: "
+        "Linux, macOS or WSL"
+    )
+
+import fcntl
+
+from otel_kernel_trace.recent import Recent
+
+Folder = tuple[str, ...]
+"""A folder below the root, one component an item."""
+
+NewFile = tuple[Folder, str, bytes]
+"""Folder, name and whole content."""
+
+PRIVATE = ".kernel_trace"
+"""The folder below the root for what is not part of the tree."""
+
+_TEMPORARY: Folder = (PRIVATE, "tmp")
+
+_O_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_O_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_O_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_O_SHARED = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_O_UNNAMED = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
+
+_NO_UNNAMED_FILES = frozenset(
+    {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EPERM, errno.EXDEV}
+)
+"""What kernels, file systems and sandboxes answer where they lack ``O_TMPFILE`` or its link."""
+
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""What file systems without hard links answer (FAT, some network ones)."""
+
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+"""What file systems without file locks answer (some network ones)."""
+
+_NO_FOLDER = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
+"""What opening a link or a file as a folder gives, by system."""
+
+_TRUST_SECONDS = 1.0
+"""How long an open folder is taken for the one that its path names."""
+_LOCK_SECONDS = 1.0
+"""How long a process that was stopped while it held a lock can hold up the others."""
+
+
+class Store:
+    """Files below one root.
+
+    Thread-safe, and usable in a forked child. Methods raise ``OSError`` where the
+    file system refuses, and keep nothing that a later call would stumble over.
+
+    Args:
+        root: absolute path of the folder; made, with its parents, when first needed.
+        file_mode: permission bits of every file, whatever the umask; folders get the
+            matching ones. None leaves both to the umask.
+    """
+
+    def __init__(self, root: str, file_mode: int | None = None) -> None:
+        self.root = root
+        self._file_mode = file_mode
+        self._folder_mode = None if file_mode is None else file_mode | (file_mode & 0o444) >> 2
+        self._has_unnamed_files = hasattr(os, "O_TMPFILE")
+
+    def publish(self, files: Sequence[NewFile], *, replace: bool = False) -> bool:
+        """Put files in place, each of them whole or not at all.
+
+        Returns:
+            False where a name is taken and ``replace`` is not asked; then none of the
+            files is there.
+
+        Raises:
+            OSError: a file could not be written. Those before it stay.
+        """
+        try:
+            return self._publish(files, replace)
+        except FileNotFoundError:
+            # A folder was deleted under us: make it anew, once.
+            _folders.clear()
+            return self._publish(files, replace)
+
+    def read(self, folder: Folder, name: str) -> bytes:
+        """The content of a file; a link is not followed."""
+        opened = self._folder(folder, make=False)
+        with open(os.open(name, _O_READ, dir_fd=opened.fd), "rb") as file:
+            return file.read()
+
+    def entries(self, folder: Folder) -> list[str]:
+        """The names in a folder, in no order."""
+        return os.listdir(self._folder(folder, make=False).fd)
+
+    def exists(self, folder: Folder, name: str) -> bool:
+        """Whether something of that name is in a folder."""
+        try:
+            os.lstat(name, dir_fd=self._folder(folder, make=False).fd)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def make_folder(self, folder: Folder) -> bool:
+        """Make a folder and those above it; whether it was not there before."""
+        _folders.clear()
+        parent = self._folder(folder[:-1])
+        try:
+            self._mkdir(parent, folder[-1])
+        except FileExistsError:
+            self._folder(folder)  # a link or a file in the way is told now
+            return False
+        return True
+
+    def empty_folder(self, folder: Folder) -> None:
+        """Remove the files of a folder."""
+        opened = self._folder(folder)
+        for name in os.listdir(opened.fd):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=opened.fd)
+
+    def open_counter(self, folder: Folder, name: str) -> Counter:
+        """A number that all processes share which open a counter of that name."""
+        opened = self._folder(folder)
+        counter = Counter(os.open(name, _O_SHARED, 0o666, dir_fd=opened.fd))
+        if self._file_mode is not None:
+            os.fchmod(counter.fd, self._file_mode)
+        return counter
+
+    def open_scratch(self) -> Scratch:
+        """A file without a name, gone with the process, for what should not fill the memory."""
+        opened = self._folder((PRIVATE,))
+        name = _temporary_name()
+        fd = os.open(name, _O_NEW & ~os.O_WRONLY | os.O_RDWR, 0o600, dir_fd=opened.fd)
+        os.unlink(name, dir_fd=opened.fd)
+        return Scratch(fd)
+
+    def _publish(self, files: Sequence[NewFile], replace: bool) -> bool:
+        opened: _OpenFolder | None = None
+        last_folder: Folder | None = None
+        for index, (folder, name, content) in enumerate(files):
+            if opened is None or folder != last_folder:
+                opened, last_folder = self._folder(folder), folder
+            if not self._publish_one(opened, name, content, replace):
+                self._withdraw(files[:index])
+                return False
+        return True
+
+    def _withdraw(self, files: Sequence[NewFile]) -> None:
+        for folder, name, _ in files:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._folder(folder).fd)
+
+    def _publish_one(self, folder: _OpenFolder, name: str, content: bytes, replace: bool) -> bool:
+        if not self._has_unnamed_files or replace:
+            return self._publish_named(folder, name, content, replace)
+        try:
+            return self._publish_unnamed(folder, name, content)
+        except OSError as error:
+            if error.errno not in _NO_UNNAMED_FILES:
+                raise
+        # Either the file system lacks them, or the other way fails likewise and says why.
+        published = self._publish_named(folder, name, content, replace)
+        self._has_unnamed_files = False
+        return published
+
+    def _publish_unnamed(self, folder: _OpenFolder, name: str, content: bytes) -> bool:
+        fd = os.open(".", _O_UNNAMED, 0o666, dir_fd=folder.fd)
+        try:
+            self._fill(fd, content)
+            os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder.fd, follow_symlinks=True)
+        except FileExistsError:
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+    def _publish_named(self, folder: _OpenFolder, name: str, content: bytes, replace: bool) -> bool:
+        scratch = self._folder(_TEMPORARY)
+        temporary = _temporary_name()
+        fd = os.open(temporary, _O_NEW, 0o666, dir_fd=scratch.fd)
+        try:
+            try:
+                self._fill(fd, content)
+            finally:
+                os.close(fd)
+            if not replace:
+                return _link(scratch.fd, temporary, folder.fd, name)
+            os.replace(temporary, name, src_dir_fd=scratch.fd, dst_dir_fd=folder.fd)
+            return True
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=scratch.fd)
+
+    def _fill(self, fd: int, content: bytes) -> None:
+        written = os.write(fd, content)
+        while written < len(content):
+            written += os.write(fd, memoryview(content)[written:])
+        if self._file_mode is not None:
+            os.fchmod(fd, self._file_mode)
+
+    def _folder(self, folder: Folder, *, make: bool = True) -> _OpenFolder:
+        opened = _folders.get((self.root, folder))
+        if opened is not None and opened.is_current():
+            return opened
+        return _folders.put((self.root, folder), self._open_folder(folder, make))
+
+    def _open_folder(self, folder: Folder, make: bool) -> _OpenFolder:
+        if not folder:
+            if make:
+                os.makedirs(self.root, exist_ok=True)
+            # The root is the user's choice, links in its path included.
+            path = os.path.realpath(self.root)
+            return _OpenFolder(path, os.open(path, _O_FOLDER))
+        parent = self._folder(folder[:-1], make=make)
+        if make:
+            with contextlib.suppress(FileExistsError):
+                self._mkdir(parent, folder[-1])
+        path = os.path.join(parent.path, folder[-1])
+        try:
+            return _OpenFolder(path, os.open(folder[-1], _O_FOLDER, dir_fd=parent.fd))
+        except OSError as error:
+            if error.errno in _NO_FOLDER:
+                reason = "not a folder, or a link to one, which is not followed"
+                raise NotADirectoryError(errno.ENOTDIR, reason, path) from error
+            raise
+
+    def _mkdir(self, parent: _OpenFolder, name: str) -> None:
+        os.mkdir(name, dir_fd=parent.fd)
+        if self._folder_mode is not None:
+            fd = os.open(name, _O_FOLDER, dir_fd=parent.fd)
+            try:
+                os.fchmod(fd, self._folder_mode)
+            finally:
+                os.close(fd)
+
+
+class Counter:
+    """A number in a file, advanced by one process at a time.
+
+    Thread-safe. To be opened anew in a forked child, which shares the parent's file lock.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._lock = threading.Lock()
+        weakref.finalize(self, os.close, fd)
+
+    def advance(self, wanted: int | None, start: Callable[[], int]) -> tuple[int, int]:
+        """Take ``wanted`` if it is above the number so far, else the next one.
+
+        Args:
+            wanted: at least 0, or None for the next one, which is at least 1.
+            start: gives the number so far where the file has none.
+
+        Returns:
+            The number before (-1: none) and the number taken.
+        """
+        with self._locked():
+            before = self._read()
+            if before is None:
+                before = start()
+            taken = wanted if wanted is not None and wanted > before else max(before + 1, 1)
+            self._write(taken)
+        return before, taken
+
+    def raise_to(self, least: Callable[[], int]) -> None:
+        """Make the number ``least()`` if it is below."""
+        with self._locked():
+            number = least()
+            if number > (self._read() or -1):
+                self._write(number)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the file was deleted, and with it what it counted."""
+        return os.fstat(self.fd).st_nlink == 0
+
+    @property
+    def number(self) -> int | None:
+        """The number so far, None where the file has none."""
+        with self._locked():
+            return self._read()
+
+    def _read(self) -> int | None:
+        digits = os.pread(self.fd, 32, 0).strip()
+        return int(digits) if digits.isdigit() else None
+
+    def _write(self, number: int) -> None:
+        # Of one length, so that one write replaces all of it.
+        os.pwrite(self.fd, b"%020d\n" % number, 0)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._lock:
+            locked = _lock_file(self.fd)
+            try:
+                yield
+            finally:
+                if locked:
+                    fcntl.flock(self.fd, fcntl.LOCK_UN)
+
+
+class Scratch:
+    """Bytes put away on disk. Thread-safe."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._process = os.getpid()
+        self._size = 0
+        self._lock = threading.Lock()
+        weakref.finalize(self, os.close, fd)
+
+    @property
+    def is_writable(self) -> bool:
+        """False in a forked child, which shares the file with its parent and may only read."""
+        return self._process == os.getpid()
+
+    def append(self, content: bytes) -> int:
+        """Where the content begins; read it back with :meth:`read`."""
+        with self._lock:
+            offset = self._size
+            done = 0
+            while done < len(content):
+                done += os.pwrite(self._fd, memoryview(content)[done:], offset + done)
+            self._size = offset + done
+        return offset
+
+    def read(self, offset: int, size: int) -> bytes:
+        content = b""
+        while len(content) < size and (
+            more := os.pread(self._fd, size - len(content), offset + len(content))
+        ):
+            content += more
+        return content
+
+
+class _OpenFolder:
+    """A folder held open; closed when nobody uses it any more."""
+
+    __slots__ = ("__weakref__", "_checked", "fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self.fd = fd
+        self._checked = time.monotonic()
+        weakref.finalize(self, os.close, fd)
+
+    def is_current(self) -> bool:
+        """Whether the path still names this folder: it may have been moved or deleted."""
+        now = time.monotonic()
+        if now - self._checked < _TRUST_SECONDS:
+            return True
+        self._checked = now
+        try:
+            return os.path.samestat(os.lstat(self.path), os.fstat(self.fd))
+        except OSError:
+            return False
+
+
+# Open files are few, however many trees there are.
+_folders: Recent[tuple[str, Folder], _OpenFolder] = Recent(32)
+
+
+def _link(source_fd: int, source: str, target_fd: int, target: str) -> bool:
+    try:
+        os.link(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # Without links nothing is both atomic and exclusive; steps are claimed before, so
+        # that only a stranger writing the same name in the same instant could be replaced.
+        with contextlib.suppress(FileNotFoundError):
+            os.lstat(target, dir_fd=target_fd)
+            return False
+        os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
+    return True
+
+
+def _lock_file(fd: int) -> bool:
+    """Lock a file; False where there are no locks or the holder does not go on."""
+    deadline = 0.0
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            now = time.monotonic()
+            deadline = deadline or now + _LOCK_SECONDS
+            if now > deadline:
+                return False
+            time.sleep(0.0001)
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                return False
+            raise
+
+
+def _temporary_name() -> str:
+    return f"{os.getpid()}-{os.urandom(8).hex()}"

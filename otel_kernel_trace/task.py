@@ -1,0 +1,62 @@
+"""The root span of a task, under which its actions stand."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Mapping
+from weakref import WeakSet
+
+from opentelemetry import trace
+from opentelemetry.context import Context, get_current
+from opentelemetry.util.types import AttributeValue
+
+SPAN_NAME = "kernel_task"
+
+_open: WeakSet[TaskSpan] = WeakSet()
+
+
+class TaskSpan:
+    """Starts with the task's first action; ends by :meth:`end`, with its owner, or at exit.
+
+    Thread-safe.
+    """
+
+    def __init__(self, attributes: Mapping[str, AttributeValue]) -> None:
+        self._attributes = attributes
+        self._span: trace.Span | None = None
+        self._outside = trace.INVALID_SPAN_CONTEXT
+        self._lock = threading.Lock()
+
+    def context(self, tracer: trace.Tracer) -> Context:
+        """Where an action begins: under the current span if that is of this task, else under the root."""
+        with self._lock:
+            if self._span is None:
+                self._outside = trace.get_current_span().get_span_context()
+                self._span = tracer.start_span(SPAN_NAME, attributes=self._attributes)
+                if not _open:
+                    # After the provider was made, and so before its own shutdown at exit.
+                    atexit.unregister(_end_all)
+                    atexit.register(_end_all)
+                _open.add(self)
+            span = self._span
+        current = trace.get_current_span().get_span_context()
+        own = span.get_span_context()
+        # What encloses the task is of the same trace too, but it is no place for an action.
+        if current.trace_id == own.trace_id and current != self._outside:
+            return get_current()
+        return trace.set_span_in_context(span)
+
+    def end(self) -> None:
+        """End the span, if one was started. Later actions stand under it all the same."""
+        span = self._span
+        if span is not None and span.is_recording():
+            span.end()
+
+    def __del__(self) -> None:
+        self.end()
+
+
+def _end_all() -> None:
+    for task in list(_open):
+        task.end()

@@ -1,0 +1,286 @@
+"""The document's class: records whose files are there when the call returns."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from functools import lru_cache
+
+from opentelemetry import trace
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.trace import Span, SpanContext, Status, StatusCode, TraceFlags
+
+from otel_kernel_trace import attributes
+from otel_kernel_trace.actions import CODER_ACTIONS, DESIGNER_ACTIONS, ActionType, check_of
+from otel_kernel_trace.exporter import KernelTraceSpanExporter
+from otel_kernel_trace.forking import after_fork_in_child
+from otel_kernel_trace.layout import Layout
+from otel_kernel_trace.recall import TraceRecords
+from otel_kernel_trace.settings import OnExisting, Settings, read_settings
+from otel_kernel_trace.task import TaskSpan
+
+_logger = logging.getLogger("otel_kernel_trace")
+
+_MAX_EXPORTERS = 8
+_AGENT_ACTIONS = DESIGNER_ACTIONS | CODER_ACTIONS
+_FIELDS = (
+    ("result", attributes.PART_PREFIX + attributes.RESULT),
+    ("result", attributes.VERIFY_RESULT),
+    ("prompt", attributes.PART_PREFIX + attributes.PROMPT),
+    ("reasoning", attributes.PART_PREFIX + attributes.REASONING),
+    ("error_log", attributes.PART_PREFIX + attributes.ERROR_LOG),
+    ("profile", attributes.VERIFY_PROFILE),
+)
+"""Fields of a record in ``trace_list``, and the attributes that hold them."""
+
+_ids = RandomIdGenerator()
+_no_resource = Resource.get_empty()
+
+
+class Trace:
+    """Keeps what language models did to produce one kernel.
+
+    Needs no OpenTelemetry set-up: the files are there when a call returns. Where the
+    program has an SDK ``TracerProvider``, its processors get the same spans.
+
+    Apart from a wrong ``action_type``, nothing that happens in here fails the program:
+    what can't be written is counted and logged, and stays in :attr:`trace_list`.
+
+    Thread-safe, and usable in a forked child.
+
+    Args:
+        op_name: operator that the kernel computes.
+        task_id: this attempt to produce one kernel.
+        log_dir: root of the tree, ``~`` expanded.
+        layout, on_existing, file_mode: as of :class:`KernelTraceSpanExporter`, environment
+            variables included.
+
+    Raises:
+        ValueError, TypeError: ``layout``, ``on_existing`` or ``file_mode`` can't be used.
+    """
+
+    def __init__(
+        self,
+        op_name: str,
+        task_id: str,
+        log_dir: str | os.PathLike[str] | None = None,
+        *,
+        layout: str | Layout | None = None,
+        on_existing: OnExisting | None = None,
+        file_mode: int | None = None,
+    ) -> None:
+        self.op_name = op_name
+        self.task_id = task_id
+        self.log_dir = log_dir
+        self.base_doc: dict[str, object] = {}
+        """A place for the program's own documents; nothing here reads it."""
+        self._exporter = _exporter_for_program(log_dir, layout, on_existing, file_mode)
+        self._identity = (attributes.text(op_name), attributes.text(task_id))
+        self._records = TraceRecords(*self._identity, self._exporter)
+        self._task = TaskSpan(attributes.of_task(*self._identity))
+        self._trace_id = _ids.generate_trace_id()
+        self._last_step = 0
+        self._lock = threading.Lock()
+        after_fork_in_child(self)
+
+    @property
+    def trace_list(self) -> TraceRecords:
+        """The Designer's, Coder's and Verifier's records made so far, in order."""
+        return self._records
+
+    def insert_designer_or_coder_record(
+        self, res: str, prompt: str, reasoning: str, action_type: ActionType
+    ) -> None:
+        """Record what a Designer or a Coder asked the model and what it answered.
+
+        Args:
+            res: the model's whole reply; ``result.txt`` gets the code and the comment in it.
+            prompt: the whole prompt.
+            reasoning: what the model thought.
+            action_type: a Designer's or a Coder's.
+
+        Raises:
+            ValueError: ``action_type`` is neither.
+        """
+        if action_type not in _AGENT_ACTIONS:
+            raise ValueError(f"action_type must be a Designer's or a Coder's, not {action_type}")
+        self._insert(action_type, {"prompt": prompt, "reasoning": reasoning, "result": res})
+
+    def insert_verifier_record(
+        self,
+        verify_res: str | bool,
+        verify_log: str,
+        profile: str,
+        action_type: ActionType = ActionType.VERIFY,
+        *,
+        framework: str | None = None,
+        impl_type: str | None = None,
+        reference: str | None = None,
+        implementation: str | None = None,
+        script: str | None = None,
+    ) -> None:
+        """Record what a Verifier found. It takes a step even where it leaves no file.
+
+        Args:
+            verify_res: the verdict, ``"True"`` or ``"False"``.
+            verify_log: what compiler, run and comparison said.
+            profile: measurements, as JSON.
+            action_type: ``VERIFY``.
+            framework: what the reference task is written in: ``torch``, ``numpy`` …
+            impl_type: what the kernel is written in: ``triton``, ``numba`` …
+            reference, implementation, script: the three sources of the ``_verify`` folder.
+
+        Raises:
+            ValueError: ``action_type`` is another.
+        """
+        if action_type is not ActionType.VERIFY:
+            raise ValueError(f"action_type must be VERIFY, not {action_type}")
+        self._insert(
+            action_type,
+            {"error_log": verify_log},
+            {
+                "result": verify_res,
+                "profile": profile,
+                "framework": framework,
+                "impl_type": impl_type,
+                "reference": reference,
+                "implementation": implementation,
+                "script": script,
+            },
+        )
+
+    def insert_conductor_record(self, res: str, prompt: str, reasoning: str, action_type: ActionType) -> None:
+        """Record how the Conductor judged the last record; empty texts make no file.
+
+        Args:
+            res: the verdict.
+            prompt: what the Conductor was asked.
+            reasoning: what it thought.
+            action_type: of the record that it judges.
+
+        Raises:
+            ValueError: the Conductor does not judge actions of that type.
+        """
+        if not isinstance(action_type, ActionType):
+            raise ValueError(f"action_type must be an ActionType, not {action_type!r}")
+        check = check_of(action_type)
+        self._insert(check, {"prompt": prompt, "reasoning": reasoning, "result": res})
+
+    def after_fork(self) -> None:
+        """For a forked child; not for users."""
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """End the task's root span in the program's own provider."""
+        self._task.end()
+
+    def _insert(
+        self, action: ActionType, parts: dict[str, object], verification: dict[str, object] | None = None
+    ) -> None:
+        try:
+            self._record(action, attributes.of_parts(parts), attributes.of_verification(verification or {}))
+        except Exception:
+            _logger.exception("could not record the %s action of op %.100r", action.name, self.op_name)
+
+    def _record(
+        self, action: ActionType, parts: attributes.Attributes, verification: attributes.Attributes
+    ) -> None:
+        takes_step = action in _AGENT_ACTIONS or action is ActionType.VERIFY
+        with self._lock:
+            step = self._last_step = self._next_step() if takes_step else self._last_step
+        given = attributes.of_action(*self._identity, step, action.name)
+        given.update(parts)
+        given.update(verification)
+        failed = attributes.VERIFY_RESULT in given and not attributes.has_passed(
+            given[attributes.VERIFY_RESULT]
+        )
+        status = Status(StatusCode.ERROR, "verification failed") if failed else Status()
+
+        shown = self._program_span(action.name, given)
+        context = shown.get_span_context() if shown else self._own_context()
+        is_written = self._export(action.name, given, context, status)
+        if shown:
+            if is_written and self._exporter:
+                shown.set_attribute(attributes.LOG_DIR, self._exporter.log_dir)
+            if failed:
+                shown.set_status(status)
+            shown.end()
+        if takes_step:
+            self._records.append(action, step, _fields(given), is_written=is_written)
+
+    def _next_step(self) -> int:
+        if self._exporter is not None:
+            try:
+                reserved = self._exporter.reserve_step(*self._identity)
+            except OSError:  # told when the record itself can't be written
+                reserved = None
+            if reserved is not None:
+                return reserved
+        return self._last_step + 1
+
+    def _program_span(self, name: str, given: attributes.Attributes) -> Span | None:
+        """The span in the program's own provider, if it has one."""
+        provider = trace.get_tracer_provider()
+        if not isinstance(provider, TracerProvider):
+            return None
+        tracer = provider.get_tracer("otel_kernel_trace")
+        return tracer.start_span(name, context=self._task.context(tracer), attributes=given)
+
+    def _own_context(self) -> SpanContext:
+        return SpanContext(self._trace_id, _ids.generate_span_id(), False, TraceFlags(TraceFlags.SAMPLED))
+
+    def _export(self, name: str, given: attributes.Attributes, context: SpanContext, status: Status) -> bool:
+        """Write the record's files, from a span of our own: the program's may be sampled out or cut."""
+        if self._exporter is None:
+            return False
+        now = time.time_ns()
+        span = ReadableSpan(
+            name,
+            context,
+            resource=_no_resource,
+            attributes=given,
+            status=status,
+            start_time=now,
+            end_time=now,
+        )
+        return self._exporter.export((span,)) is SpanExportResult.SUCCESS
+
+
+def _fields(given: attributes.Attributes) -> dict[str, str]:
+    """Texts of a record in ``trace_list``, by field."""
+    fields = {}
+    for field, name in _FIELDS:
+        text = given.get(name)
+        if isinstance(text, str) and text:
+            fields[field] = text
+    return fields
+
+
+def _exporter_for_program(
+    log_dir: str | os.PathLike[str] | None,
+    layout: str | Layout | None,
+    on_existing: OnExisting | None,
+    file_mode: int | None,
+) -> KernelTraceSpanExporter | None:
+    read_settings(None, layout, on_existing, file_mode)  # what the program got wrong, it is told
+    try:
+        return _exporter_of(read_settings(log_dir, layout, on_existing, file_mode))
+    except (ValueError, TypeError):
+        _logger.exception("%r can't be the log_dir of a Trace: nothing will be written", log_dir)
+        return None
+
+
+@lru_cache(maxsize=_MAX_EXPORTERS)
+def _exporter_of(settings: Settings) -> KernelTraceSpanExporter:
+    """One exporter for all traces of a tree, so that its open files and its losses are counted once."""
+    return KernelTraceSpanExporter(
+        settings.log_dir,
+        layout=settings.layout,
+        on_existing=settings.on_existing,
+        file_mode=settings.file_mode,
+    )

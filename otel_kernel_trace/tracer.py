@@ -1,0 +1,250 @@
+"""Spans around the live work of agents."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, Status, StatusCode
+
+from otel_kernel_trace import attributes
+from otel_kernel_trace.actions import (
+    CODER_ACTIONS,
+    DESIGNER_ACTIONS,
+    ActionType,
+    action_named,
+    check_of,
+)
+from otel_kernel_trace.task import TaskSpan
+
+
+class _LiveAction:
+    def __init__(self, span: Span, step: int, action_type: str) -> None:
+        self.span = span
+        """The OpenTelemetry span, for attributes and events of your own."""
+        self.step = step
+        """Number of the action in its task; for a Conductor, of the one it judges."""
+        self.action_type = action_type
+        """Name of an :class:`ActionType` member, or the agent's name."""
+
+
+class Action(_LiveAction):
+    """An action of a Designer, a Coder, a Conductor or any agent, while it runs."""
+
+    def record(
+        self,
+        result: str | None = None,
+        reasoning: str | None = None,
+        *,
+        prompt: str | None = None,
+        error_log: str | None = None,
+        **parts: str | None,
+    ) -> None:
+        """Add texts to the action; of what is given twice the last counts.
+
+        Args:
+            result: the model's whole reply, unparsed.
+            reasoning: what the model thought.
+            prompt: for when it was not known at the start.
+            error_log: what went wrong.
+            parts: texts under names of your own.
+        """
+        given = {"result": result, "reasoning": reasoning, "prompt": prompt, "error_log": error_log, **parts}
+        self.span.set_attributes(attributes.of_parts(given))
+
+
+class VerifierAction(_LiveAction):
+    """A Verifier's action, while it runs."""
+
+    def record(
+        self,
+        result: bool | str,
+        error_log: str | None = None,
+        profile: str | dict[str, object] | None = None,
+        *,
+        reference: str | None = None,
+        implementation: str | None = None,
+        script: str | None = None,
+        **parts: str | None,
+    ) -> None:
+        """Add the verdict and what led to it. A verdict that is no pass makes the span an error.
+
+        Args:
+            result: whether the kernel is right: a bool, or ``"True"``, ``"False"``.
+            error_log: what compiler, run and comparison said.
+            profile: measurements, as JSON.
+            reference: source of the reference task.
+            implementation: source of the kernel.
+            script: source of the comparison.
+            parts: texts under names of your own.
+        """
+        self.span.set_attributes(attributes.of_parts({"error_log": error_log, **parts}))
+        self.span.set_attributes(
+            attributes.of_verification(
+                {
+                    "result": result,
+                    "profile": profile,
+                    "reference": reference,
+                    "implementation": implementation,
+                    "script": script,
+                }
+            )
+        )
+        if not attributes.has_passed(result):
+            self.span.set_status(Status(StatusCode.ERROR, "verification failed"))
+
+
+class KernelTracer:
+    """Spans for the actions of one task, around the work itself, so that durations are real.
+
+    >>> tracer = KernelTracer("swish", "123")
+    >>> with tracer.coder(prompt="Write swish in Triton.") as action:
+    ...     action.record(result="the model's reply", reasoning="its thoughts")
+
+    The actions stand under a root span of the task, which begins with the first of
+    them and ends with the ``with`` block of the tracer itself, where it is used as one,
+    by :meth:`close`, or with the tracer. An exception inside an action makes its span
+    an error, is noted there, and passes on.
+
+    Thread-safe; in asyncio, actions belong to the task that began them.
+
+    Args:
+        op_name: operator that the kernel computes.
+        task_id: this attempt to produce one kernel.
+        tracer_provider: whose processors get the spans; default: the global one.
+    """
+
+    def __init__(
+        self,
+        op_name: str,
+        task_id: str,
+        tracer_provider: trace.TracerProvider | None = None,
+    ) -> None:
+        self.op_name = op_name
+        self.task_id = task_id
+        self._tracer = trace.get_tracer("otel_kernel_trace", tracer_provider=tracer_provider)
+        self._task = TaskSpan(attributes.of_task(op_name, task_id))
+        self._last: tuple[int, str] = (0, "")
+        self._lock = threading.Lock()
+
+    def designer(
+        self, *, prompt: str | None = None, action_type: ActionType = ActionType.DO_DESIGNER
+    ) -> contextlib.AbstractContextManager[Action]:
+        """A Designer at work.
+
+        Raises:
+            ValueError: ``action_type`` is not a Designer's.
+        """
+        if action_type not in DESIGNER_ACTIONS:
+            raise ValueError(f"{action_type} is no Designer's action")
+        return self._agent(action_type.name, prompt)
+
+    def coder(
+        self, *, prompt: str | None = None, action_type: ActionType = ActionType.DO_CODER
+    ) -> contextlib.AbstractContextManager[Action]:
+        """A Coder at work.
+
+        Raises:
+            ValueError: ``action_type`` is not a Coder's.
+        """
+        if action_type not in CODER_ACTIONS:
+            raise ValueError(f"{action_type} is no Coder's action")
+        return self._agent(action_type.name, prompt)
+
+    def action(self, name: str, *, prompt: str | None = None) -> contextlib.AbstractContextManager[Action]:
+        """Any other agent at work; files and spans bear its name."""
+        return self._agent(name, prompt)
+
+    @contextlib.contextmanager
+    def verifier(
+        self, *, framework: str | None = None, impl_type: str | None = None
+    ) -> Iterator[VerifierAction]:
+        """A Verifier at work.
+
+        Args:
+            framework: what the reference task is written in: ``torch``, ``numpy`` …
+            impl_type: what the kernel is written in: ``triton``, ``numba`` …
+        """
+        given = attributes.of_verification({"framework": framework, "impl_type": impl_type})
+        name = ActionType.VERIFY.name
+        step = self._next_step(name)
+        with self._span(name, step, given) as span:
+            yield VerifierAction(span, step, name)
+
+    @contextlib.contextmanager
+    def conductor(
+        self, *, prompt: str | None = None, judges: Action | VerifierAction | None = None
+    ) -> Iterator[Action]:
+        """The Conductor judging an action.
+
+        Args:
+            prompt: what it is asked.
+            judges: the action; default: the one of this tracer that began last.
+
+        Raises:
+            ValueError: the action is none that a Conductor's check is for.
+        """
+        if judges is not None:
+            step, judged = judges.step, judges.action_type
+        else:
+            with self._lock:
+                step, judged = self._last
+        action = action_named(judged)
+        if action is None:
+            raise ValueError(
+                f"there is no Conductor's check for {judged!r}; use action() for agents of your own"
+            )
+        name = check_of(action).name
+        with self._span(name, step, attributes.of_parts({"prompt": prompt})) as span:
+            yield Action(span, step, name)
+
+    def close(self) -> None:
+        """End the task's root span."""
+        self._task.end()
+
+    def __enter__(self) -> KernelTracer:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _agent(self, name: str, prompt: str | None) -> Iterator[Action]:
+        step = self._next_step(name)
+        with self._span(name, step, attributes.of_parts({"prompt": prompt})) as span:
+            yield Action(span, step, name)
+
+    @contextlib.contextmanager
+    def _span(self, name: str, step: int, given: attributes.Attributes) -> Iterator[Span]:
+        span = self._tracer.start_span(
+            name,
+            context=self._task.context(self._tracer),
+            attributes={**attributes.of_action(self.op_name, self.task_id, step, name), **given},
+        )
+        try:
+            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+                yield span
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            # Cancellation and Ctrl-C are exceptions of the pipeline too.
+            span.record_exception(error)
+            description = f"{type(error).__name__}: {error}"
+            span.set_status(Status(StatusCode.ERROR, description))
+            raise
+        finally:
+            span.end()
+
+    def _next_step(self, name: str) -> int:
+        with self._lock:
+            step = self._last[0] + 1
+            self._last = (step, name)
+            return step
