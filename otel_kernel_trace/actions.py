@@ -25,38 +25,45 @@ class ActionType(Enum):
     ANALYZE_ERROR = "AnalyzeError"
 
 
-DESIGNER_ACTIONS = frozenset({ActionType.DO_DESIGNER, ActionType.FIX_DESIGNER})
-CODER_ACTIONS = frozenset({ActionType.DO_CODER, ActionType.FIX_CODER, ActionType.DO_CODER_DIRECT})
-CONDUCTOR_ACTIONS = frozenset({ActionType.CHECK_DESIGNER, ActionType.CHECK_CODER, ActionType.ANALYZE_ERROR})
+class Agent(Enum):
+    """Who performs an action."""
+
+    DESIGNER = "designer"
+    CODER = "coder"
+    VERIFIER = "verifier"
+    CONDUCTOR = "conductor"
 
 
 _BY_NAME = dict(ActionType.__members__)
+_AGENTS = {
+    "DO_DESIGNER": Agent.DESIGNER,
+    "FIX_DESIGNER": Agent.DESIGNER,
+    "DO_CODER": Agent.CODER,
+    "FIX_CODER": Agent.CODER,
+    "DO_CODER_DIRECT": Agent.CODER,
+    "VERIFY": Agent.VERIFIER,
+    "CHECK_DESIGNER": Agent.CONDUCTOR,
+    "CHECK_CODER": Agent.CONDUCTOR,
+    "ANALYZE_ERROR": Agent.CONDUCTOR,
+}
+_CHECKS = {
+    Agent.DESIGNER: ActionType.CHECK_DESIGNER,
+    Agent.CODER: ActionType.CHECK_CODER,
+    Agent.VERIFIER: ActionType.ANALYZE_ERROR,
+}
 
 
 def action_named(name: str) -> ActionType | None:
-    """The member called ``name``, or None for an agent that the user named."""
+    """The member called ``name``, or None for an action that the user named."""
     return _BY_NAME.get(name)
 
 
-def agent_of(action: ActionType) -> str:
-    """The agent that performs actions of this type."""
-    if action in DESIGNER_ACTIONS:
-        return "designer"
-    if action in CODER_ACTIONS:
-        return "coder"
-    return "verifier" if action is ActionType.VERIFY else "conductor"
+def agent_of(name: str) -> Agent | None:
+    """Who performs the action called ``name``; None for an agent of the user's own, and for ``EXIT``."""
+    return _AGENTS.get(name)
 
 
-def check_of(judged: ActionType) -> ActionType:
-    """The Conductor's check for an action of type ``judged``.
-
-    Raises:
-        ValueError: no check judges actions of that type.
-    """
-    if judged in DESIGNER_ACTIONS:
-        return ActionType.CHECK_DESIGNER
-    if judged in CODER_ACTIONS:
-        return ActionType.CHECK_CODER
-    if judged is ActionType.VERIFY:
-        return ActionType.ANALYZE_ERROR
-    raise ValueError(f"the Conductor judges Designer, Coder and Verifier actions, not {judged}")
+def check_of(name: str) -> ActionType | None:
+    """The Conductor's check of the action called ``name``; None where there is none."""
+    agent = _AGENTS.get(name)
+    return None if agent is None else _CHECKS.get(agent)

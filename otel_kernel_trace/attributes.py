@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from otel_kernel_trace.actions import action_named, agent_of
+from otel_kernel_trace.actions import agent_of
 
 Attributes = dict[str, str | int]
 """What this package puts on spans."""
@@ -85,13 +85,13 @@ def of_task(op_name: object, task_id: object) -> Attributes:
 
 def of_action(op_name: object, task_id: object, step: int, action_type: str) -> Attributes:
     """Attributes that every action has from its start."""
-    action = action_named(action_type)
+    agent = agent_of(action_type)
     return {
         **of_task(op_name, task_id),
         STEP: step,
         ACTION_TYPE: action_type,
         GEN_AI_OPERATION_NAME: "invoke_agent",
-        GEN_AI_AGENT_NAME: agent_of(action) if action else action_type,
+        GEN_AI_AGENT_NAME: action_type if agent is None else agent.value,
     }
 
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from otel_kernel_trace.actions import CONDUCTOR_ACTIONS, action_named
+from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import File, Layout
 from otel_kernel_trace.losses import Counts, Losses, RefusedError
-from otel_kernel_trace.record import Record, read_record, written_in
+from otel_kernel_trace.record import Record, read_record
 from otel_kernel_trace.settings import OnExisting, read_settings
 from otel_kernel_trace.steps import StepNumbers, StepsAsGiven, StepsOnDisk
 from otel_kernel_trace.store import NewFile, Scratch, Store
@@ -152,10 +152,10 @@ class KernelTraceSpanExporter(SpanExporter):
 
     def _record_of(self, span: ReadableSpan) -> Record | None:
         record = read_record(span)
-        return None if record is None or written_in(span) == self.log_dir else record
+        return None if record is None or record.written_in == self.log_dir else record
 
     def _write(self, record: Record) -> None:
-        is_conductor = action_named(record.action_type) in CONDUCTOR_ACTIONS
+        is_conductor = agent_of(record.action_type) is Agent.CONDUCTOR
         step = self._steps.judged(record) if is_conductor else self._steps.claim(record)
         replace = self._on_existing == "overwrite"
         for attempt in range(1, _MAX_ATTEMPTS):

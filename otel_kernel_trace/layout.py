@@ -8,17 +8,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar, NamedTuple
 
-from otel_kernel_trace.actions import (
-    CODER_ACTIONS,
-    CONDUCTOR_ACTIONS,
-    DESIGNER_ACTIONS,
-    action_named,
-    agent_of,
-)
+from otel_kernel_trace.actions import Agent, action_named, agent_of
 from otel_kernel_trace.attributes import ERROR_LOG, PROMPT, REASONING, RESULT
 from otel_kernel_trace.names import MAX_NAME_BYTES, safe_name
 from otel_kernel_trace.record import Record, Verification
@@ -28,7 +21,6 @@ Folder = tuple[str, ...]
 """A folder below ``log_dir``, one component an item."""
 
 _AGENT_PARTS = (PROMPT, REASONING, RESULT)
-_AGENT_ACTIONS = DESIGNER_ACTIONS | CODER_ACTIONS
 
 _ASCII_NAME_CHARS = MAX_NAME_BYTES // 4
 """A name of so few characters is short enough in any script."""
@@ -36,9 +28,8 @@ _SHORTENED_BYTES = 48
 """What each of up to four names gets where together they are too long for one file name."""
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """One file to write: which part it is, where it goes, under what name, with what text."""
+class File(NamedTuple):
+    """One file to write. A tuple, as records have several of them and every one is made anew."""
 
     part: str
     """The part's name; for a source of a verification ``source.reference`` and so on."""
@@ -85,16 +76,21 @@ class _Numbered(Layout):
     step_prefix: ClassVar[str]
 
     def files(self, record: Record, step: int, copy: int = 1) -> list[File]:
-        kind = action_named(record.action_type)
+        agent = agent_of(record.action_type)
         folder = self.folder(record.op_name)
-        if self.has_conductor_folder and kind in CONDUCTOR_ACTIONS:
+        if self.has_conductor_folder and agent is Agent.CONDUCTOR:
             folder = (*folder, "conductor")
-        names = (record.task_id, record.op_name, self.action(record.action_type))
+        action = self.action(record.action_type)
         mark = "" if copy == 1 else f"~{copy}"
-        planned = [
-            File(part, folder, self._file_name(step, *names, part, mark), text)
-            for part, text in self.texts(record, is_agent=kind in _AGENT_ACTIONS)
-        ]
+        before = f"{self._row(step, record.task_id)}_{safe_name(record.op_name)}_{safe_name(action)}_"
+        planned = []
+        for part, text in self.texts(record.parts, agent):
+            name = f"{before}{safe_name(part)}{mark}.txt"
+            if not _fits(name):
+                op, short, last = (safe_name(n, _SHORTENED_BYTES) for n in (record.op_name, action, part))
+                row = self._row(step, record.task_id, _SHORTENED_BYTES)
+                name = f"{row}_{op}_{short}_{last}{mark}.txt"
+            planned.append(File(part, folder, name, text))
         if record.verification is not None:
             planned.extend(self._sources(record, record.verification, step, mark))
         return planned
@@ -105,14 +101,13 @@ class _Numbered(Layout):
     def action(self, action_type: str) -> str:
         """How file names call an action."""
 
-    def texts(self, record: Record, *, is_agent: bool) -> Iterator[tuple[str, str]]:
+    def texts(self, parts: Mapping[str, str], agent: Agent | None) -> Iterator[tuple[str, str]]:
         """The parts that are written, with the text of each file.
 
         Designer and Coder have their three parts whatever was given, the result being
         the code and comment of the reply. Elsewhere an empty text makes no file.
         """
-        parts = record.parts
-        if is_agent:
+        if agent is Agent.DESIGNER or agent is Agent.CODER:
             for part in _AGENT_PARTS:
                 text = parts.get(part, "")
                 yield part, document(text) if part == RESULT else text
@@ -135,20 +130,12 @@ class _Numbered(Layout):
         """The step in the name of a verification's folder."""
         return step
 
-    def _file_name(self, step: int, task_id: str, op_name: str, action: str, part: str, mark: str) -> str:
-        def joined(max_bytes: int) -> str:
-            return (
-                f"{self.task_prefix}{safe_name(task_id, max_bytes)}_{self.step_prefix}{step:02d}"
-                f"_{safe_name(op_name, max_bytes)}_{safe_name(action, max_bytes)}"
-                f"_{safe_name(part, max_bytes)}{mark}.txt"
-            )
-
-        return _fitting(joined)
+    def _row(self, step: int, task_id: str, max_bytes: int = MAX_NAME_BYTES) -> str:
+        return f"{self.task_prefix}{safe_name(task_id, max_bytes)}_{self.step_prefix}{step:02d}"
 
     def _sources(self, record: Record, verification: Verification, step: int, mark: str) -> Iterator[File]:
         def folder(max_bytes: int) -> str:
-            task = safe_name(record.task_id, max_bytes)
-            return f"{self.task_prefix}{task}_{self.step_prefix}{self.verify_step(step):02d}_verify"
+            return f"{self._row(self.verify_step(step), record.task_id, max_bytes)}_verify"
 
         def source(written_in: str) -> str:
             return _fitting(lambda max_bytes: f"{op(max_bytes)}_{safe_name(written_in, max_bytes)}{mark}.py")
@@ -174,9 +161,11 @@ class _Numbered(Layout):
 def _fitting(joined: Callable[[int], str]) -> str:
     """A file name made of several names, each of them shortened if together they are too long."""
     name = joined(MAX_NAME_BYTES)
-    if len(name) <= _ASCII_NAME_CHARS or len(name.encode()) <= MAX_NAME_BYTES:
-        return name
-    return joined(_SHORTENED_BYTES)
+    return name if _fits(name) else joined(_SHORTENED_BYTES)
+
+
+def _fits(name: str) -> bool:
+    return len(name) <= _ASCII_NAME_CHARS or len(name.encode()) <= MAX_NAME_BYTES
 
 
 class DesignLayout(_Numbered):
@@ -189,7 +178,7 @@ class DesignLayout(_Numbered):
     def action(self, action_type: str) -> str:
         # The document names the Conductor's three checks by value.
         action = action_named(action_type)
-        return action.value if action and action in CONDUCTOR_ACTIONS else action_type
+        return action.value if action and agent_of(action_type) is Agent.CONDUCTOR else action_type
 
 
 class AikgLayout(_Numbered):
@@ -217,10 +206,10 @@ class AkgAgentsLayout(_Numbered):
     has_conductor_folder = False
 
     def action(self, action_type: str) -> str:
-        action = action_named(action_type)
-        if action is None:
+        agent = agent_of(action_type)
+        if agent is None:
             return action_type
-        return "conductor_decision" if action in CONDUCTOR_ACTIONS else agent_of(action)
+        return "conductor_decision" if agent is Agent.CONDUCTOR else agent.value
 
-    def texts(self, record: Record, *, is_agent: bool) -> Iterator[tuple[str, str]]:
-        yield from record.parts.items()
+    def texts(self, parts: Mapping[str, str], agent: Agent | None) -> Iterator[tuple[str, str]]:
+        yield from parts.items()

@@ -9,6 +9,9 @@ A Conductor's action goes where the one it judges went.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from otel_kernel_trace.forking import after_fork_in_child
@@ -89,31 +92,30 @@ class StepsOnDisk:
         # What the parent keeps free is the parent's.
         self._gaps: Recent[_Task, _Gaps] = Recent(_MAX_TASKS, forget_in_child=True)
         self._moved: Recent[tuple[_Task, int, int], int] = Recent(_MAX_MOVED)
+        self._latest: _Known | None = None
         self._lock = threading.Lock()
         after_fork_in_child(self)
 
     def reserve(self, op_name: str, task_id: str) -> int | None:
         task = (op_name, task_id)
         with self._lock:
-            counter = self._counter(task)
-            if counter.is_gone:
-                counter = _counters.put((self._store.root, task), self._open_counter(task))
-            before, step = counter.advance(None, lambda: self._last_uncounted(task))
-            self._gaps_of(task).add(max(before, 0) + 1, step)
+            known = self._known(task)
+            if known.counter.is_gone:
+                known = self._open(task)
+            before, step = known.counter.advance(None, known.start)
+            known.gaps.add(max(before, 0) + 1, step)
         return step
 
     def claim(self, record: Record, *, was_taken: bool = False) -> int:
         task = (record.op_name, record.task_id)
         wanted = record.step
         with self._lock:
-            gaps = self._gaps_of(task)
-            if wanted is not None and not was_taken and gaps.take(wanted):
+            known = self._known(task)
+            if wanted is not None and not was_taken and known.gaps.take(wanted):
                 return wanted
-            counter = self._counter(task)
-            if was_taken:
-                counter.raise_to(lambda: self._last_on_disk(task))
-            before, step = counter.advance(wanted, lambda: self._last_uncounted(task))
-            gaps.add(max(before, 0) + 1, step - 1)
+            least = self._last_on_disk(task) if was_taken else -1
+            before, step = known.counter.advance(wanted, known.start, least)
+            known.gaps.add(max(before, 0) + 1, step - 1)
             if wanted is not None and step != wanted:
                 self._moved.put((task, record.trace_id, wanted), step)
         return step
@@ -124,18 +126,30 @@ class StepsOnDisk:
             if record.step is not None:
                 moved = self._moved.get((task, record.trace_id, record.step))
                 return record.step if moved is None else moved
-            number = self._counter(task).number
-            return max(self._last_uncounted(task) if number is None else number, 0)
+            known = self._known(task)
+            number = known.counter.number
+            return max(known.start() if number is None else number, 0)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
+        self._latest = None
 
-    def _gaps_of(self, task: _Task) -> _Gaps:
-        return self._gaps.get(task) or self._gaps.put(task, _Gaps())
+    def _known(self, task: _Task) -> _Known:
+        # Most actions are of the same task as the one before.
+        latest = self._latest
+        if latest is None or latest.task != task:
+            counter = _counters.get((self._store.root, task))
+            self._latest = latest = self._open(task) if counter is None else self._with(task, counter)
+        return latest
 
-    def _counter(self, task: _Task) -> Counter:
-        key = (self._store.root, task)
-        return _counters.get(key) or _counters.put(key, self._open_counter(task))
+    def _open(self, task: _Task) -> _Known:
+        counter = _counters.put((self._store.root, task), self._open_counter(task))
+        self._latest = self._with(task, counter)
+        return self._latest
+
+    def _with(self, task: _Task, counter: Counter) -> _Known:
+        gaps = self._gaps.get(task) or self._gaps.put(task, _Gaps())
+        return _Known(task, counter, gaps, partial(self._last_uncounted, task))
 
     def _open_counter(self, task: _Task) -> Counter:
         op_name, task_id = task
@@ -171,6 +185,16 @@ class StepsOnDisk:
             return -1
         steps = (self._layout.step_of(entry, op_name, task_id) for entry in entries)
         return max((step for step in steps if step is not None), default=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a process has at hand of a task."""
+
+    task: _Task
+    counter: Counter
+    gaps: _Gaps
+    start: Callable[[], int]
 
 
 class _Gaps:

@@ -18,7 +18,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 if os.name != "posix":
     raise ImportError(
@@ -61,6 +61,7 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVA
 _NO_FOLDER = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 """What opening a link or a file as a folder gives, by system."""
 
+_NUMBER_CHARS = 20
 _TRUST_SECONDS = 1.0
 """How long an open folder is taken for the one that its path names."""
 _LOCK_SECONDS = 1.0
@@ -265,30 +266,30 @@ class Counter:
         self._lock = threading.Lock()
         weakref.finalize(self, os.close, fd)
 
-    def advance(self, wanted: int | None, start: Callable[[], int]) -> tuple[int, int]:
+    def advance(self, wanted: int | None, start: Callable[[], int], least: int = -1) -> tuple[int, int]:
         """Take ``wanted`` if it is above the number so far, else the next one.
 
         Args:
             wanted: at least 0, or None for the next one, which is at least 1.
             start: gives the number so far where the file has none.
+            least: what the number so far is taken to be if it is lower.
 
         Returns:
             The number before (-1: none) and the number taken.
         """
-        with self._locked():
-            before = self._read()
-            if before is None:
-                before = start()
-            taken = wanted if wanted is not None and wanted > before else max(before + 1, 1)
-            self._write(taken)
+        with self._lock:
+            locked = _lock_file(self.fd)
+            try:
+                before = self._read()
+                if before is None:
+                    before = start()
+                before = max(before, least)
+                taken = wanted if wanted is not None and wanted > before else max(before + 1, 1)
+                self._write(taken)
+            finally:
+                if locked:
+                    fcntl.flock(self.fd, fcntl.LOCK_UN)
         return before, taken
-
-    def raise_to(self, least: Callable[[], int]) -> None:
-        """Make the number ``least()`` if it is below."""
-        with self._locked():
-            number = least()
-            if number > (self._read() or -1):
-                self._write(number)
 
     @property
     def is_gone(self) -> bool:
@@ -298,26 +299,15 @@ class Counter:
     @property
     def number(self) -> int | None:
         """The number so far, None where the file has none."""
-        with self._locked():
-            return self._read()
+        return self._read()
 
     def _read(self) -> int | None:
-        digits = os.pread(self.fd, 32, 0).strip()
+        digits = os.pread(self.fd, _NUMBER_CHARS, 0)
         return int(digits) if digits.isdigit() else None
 
     def _write(self, number: int) -> None:
         # Of one length, so that one write replaces all of it.
         os.pwrite(self.fd, b"%020d\n" % number, 0)
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._lock:
-            locked = _lock_file(self.fd)
-            try:
-                yield
-            finally:
-                if locked:
-                    fcntl.flock(self.fd, fcntl.LOCK_UN)
 
 
 class Scratch:

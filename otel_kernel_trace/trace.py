@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Span, SpanContext, Status, StatusCode, TraceFlags
 
 from otel_kernel_trace import attributes
-from otel_kernel_trace.actions import CODER_ACTIONS, DESIGNER_ACTIONS, ActionType, check_of
+from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
@@ -27,7 +27,6 @@ from otel_kernel_trace.task import TaskSpan
 _logger = logging.getLogger("otel_kernel_trace")
 
 _MAX_EXPORTERS = 8
-_AGENT_ACTIONS = DESIGNER_ACTIONS | CODER_ACTIONS
 _FIELDS = (
     ("result", attributes.PART_PREFIX + attributes.RESULT),
     ("result", attributes.VERIFY_RESULT),
@@ -107,7 +106,7 @@ class Trace:
         Raises:
             ValueError: ``action_type`` is neither.
         """
-        if action_type not in _AGENT_ACTIONS:
+        if _agent(action_type) not in (Agent.DESIGNER, Agent.CODER):
             raise ValueError(f"action_type must be a Designer's or a Coder's, not {action_type}")
         self._insert(action_type, {"prompt": prompt, "reasoning": reasoning, "result": res})
 
@@ -166,9 +165,9 @@ class Trace:
         Raises:
             ValueError: the Conductor does not judge actions of that type.
         """
-        if not isinstance(action_type, ActionType):
-            raise ValueError(f"action_type must be an ActionType, not {action_type!r}")
-        check = check_of(action_type)
+        check = check_of(action_type.name) if isinstance(action_type, ActionType) else None
+        if check is None:
+            raise ValueError(f"action_type must be a Designer's, a Coder's or VERIFY, not {action_type}")
         self._insert(check, {"prompt": prompt, "reasoning": reasoning, "result": res})
 
     def after_fork(self) -> None:
@@ -190,7 +189,7 @@ class Trace:
     def _record(
         self, action: ActionType, parts: attributes.Attributes, verification: attributes.Attributes
     ) -> None:
-        takes_step = action in _AGENT_ACTIONS or action is ActionType.VERIFY
+        takes_step = agent_of(action.name) is not Agent.CONDUCTOR
         with self._lock:
             step = self._last_step = self._next_step() if takes_step else self._last_step
         given = attributes.of_action(*self._identity, step, action.name)
@@ -249,6 +248,10 @@ class Trace:
             end_time=now,
         )
         return self._exporter.export((span,)) is SpanExportResult.SUCCESS
+
+
+def _agent(action_type: object) -> Agent | None:
+    return agent_of(action_type.name) if isinstance(action_type, ActionType) else None
 
 
 def _fields(given: attributes.Attributes) -> dict[str, str]:

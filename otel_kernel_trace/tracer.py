@@ -11,13 +11,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode
 
 from otel_kernel_trace import attributes
-from otel_kernel_trace.actions import (
-    CODER_ACTIONS,
-    DESIGNER_ACTIONS,
-    ActionType,
-    action_named,
-    check_of,
-)
+from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.task import TaskSpan
 
 
@@ -138,7 +132,7 @@ class KernelTracer:
         Raises:
             ValueError: ``action_type`` is not a Designer's.
         """
-        if action_type not in DESIGNER_ACTIONS:
+        if agent_of(action_type.name) is not Agent.DESIGNER:
             raise ValueError(f"{action_type} is no Designer's action")
         return self._agent(action_type.name, prompt)
 
@@ -150,7 +144,7 @@ class KernelTracer:
         Raises:
             ValueError: ``action_type`` is not a Coder's.
         """
-        if action_type not in CODER_ACTIONS:
+        if agent_of(action_type.name) is not Agent.CODER:
             raise ValueError(f"{action_type} is no Coder's action")
         return self._agent(action_type.name, prompt)
 
@@ -192,12 +186,10 @@ class KernelTracer:
         else:
             with self._lock:
                 step, judged = self._last
-        action = action_named(judged)
-        if action is None:
-            raise ValueError(
-                f"there is no Conductor's check for {judged!r}; use action() for agents of your own"
-            )
-        name = check_of(action).name
+        check = check_of(judged)
+        if check is None:
+            raise ValueError(f"no Conductor's check is for {judged!r}; use action() for agents of your own")
+        name = check.name
         with self._span(name, step, attributes.of_parts({"prompt": prompt})) as span:
             yield Action(span, step, name)
 
