@@ -2,7 +2,7 @@
 
 Agents are asked to answer with a JSON object of two strings, ``code`` and
 ``description``. Models wrap it in prose or a Markdown fence, try twice, or stop
-in the middle. :func:`document` finds the object wherever it stands.
+in the middle. :func:`parse` finds the object wherever it stands.
 
 The standard library's decoder reads the well-behaved reply, which is an object and
 nothing else. It is not used to search: each failed attempt counts lines from the
@@ -17,6 +17,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import NamedTuple
 
 # Line breaks in strings pass; a number of a million digits is not worth an exact int.
 _DECODER = json.JSONDecoder(strict=False, parse_int=float)
@@ -28,8 +29,15 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|NaN|-?Infinity")
 
 
-def document(reply: str) -> str:
-    """The text for ``result.txt``: code and comment of ``reply``, or ``reply`` itself.
+class Answer(NamedTuple):
+    """The two strings that agents are asked for."""
+
+    code: str
+    description: str
+
+
+def parse(reply: str) -> Answer | None:
+    """Code and comment in a model's reply; None where it has no such object.
 
     Of several objects that have the two string fields the last complete one counts
     (a model that corrects itself does so at the end), and of nested ones the outer.
@@ -37,25 +45,30 @@ def document(reply: str) -> str:
 
     Time is linear in the length of the reply.
     """
-    found = _whole_answer(reply) or _last_answer(reply)
-    if found is None:
-        return reply
-    code, description = found
-    return f"{code}\n\n\n'''\n{description}\n'''"
+    return _whole_answer(reply) or _last_answer(reply)
 
 
-def _whole_answer(text: str) -> tuple[str, str] | None:
+def document(reply: str) -> str:
+    """The text for ``result.txt``: code and comment of ``reply``, or ``reply`` itself."""
+    found = parse(reply)
+    return reply if found is None else f"{found.code}\n\n\n'''\n{found.description}\n'''"
+
+
+def _whole_answer(text: str) -> Answer | None:
     if not text.startswith("{") or len(text) > _DECODER_MAX_CHARS:
         return None
     try:
         fields = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
-    code, description = fields.get("code"), fields.get("description")
-    return (code, description) if isinstance(code, str) and isinstance(description, str) else None
+    return _answer_of(fields.get("code"), fields.get("description"))
 
 
-def _last_answer(text: str) -> tuple[str, str] | None:
+def _answer_of(code: object, description: object) -> Answer | None:
+    return Answer(code, description) if isinstance(code, str) and isinstance(description, str) else None
+
+
+def _last_answer(text: str) -> Answer | None:
     found = None
     position = 0
     while (opening := _OBJECT.search(text, position)) is not None:
@@ -67,7 +80,7 @@ def _last_answer(text: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    answer: tuple[str, str] | None
+    answer: Answer | None
     """The last complete object with both fields that the scan passed."""
     resume: int
     """Where the search for the next object goes on."""
@@ -88,11 +101,10 @@ class _Open:
 
     is_object: bool
     key: str = ""
-    fields: dict[str, str | None] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)
 
-    def answer(self) -> tuple[str, str] | None:
-        code, description = self.fields.get("code"), self.fields.get("description")
-        return None if code is None or description is None else (code, description)
+    def answer(self) -> Answer | None:
+        return _answer_of(self.fields.get("code"), self.fields.get("description"))
 
 
 _CLOSABLE = (_Expect.KEY_OR_END, _Expect.VALUE_OR_END, _Expect.COMMA_OR_END)
@@ -101,7 +113,7 @@ _CLOSABLE = (_Expect.KEY_OR_END, _Expect.VALUE_OR_END, _Expect.COMMA_OR_END)
 def _scan(text: str, start: int) -> _Scan:
     """Read the JSON object that opens at ``start`` up to its end or its first error."""
     stack = [_Open(is_object=True)]
-    answer: tuple[str, str] | None = None
+    answer: Answer | None = None
     expect = _Expect.KEY_OR_END
     position = start + 1
     last_string = (position, position)

@@ -1,0 +1,28 @@
+# Three passes over a row, each with its own cursor.
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit
+def _layer_norm(x, gamma, beta, out):
+    rows, columns = x.shape
+    for row in range(rows):
+        total = 0.0
+        column = 0
+        while column < columns:
+            total += x[row, column]
+        mean = total / columns
+        variance = 0.0
+        for column in range(columns):
+            variance += (x[row, column] - mean) ** 2
+        scale = 1.0 / math.sqrt(variance / columns + 1e-5)
+        for column in range(columns):
+            out[row, column] = (x[row, column] - mean) * scale * gamma[column] + beta[column]
+
+
+def kernel(x, gamma, beta):
+    out = np.empty_like(x)
+    _layer_norm(x, gamma, beta, out)
+    return out
