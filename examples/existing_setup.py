@@ -38,7 +38,7 @@ with (
         action.record(result='{"code": "__global__ void softmax() {}", "description": "a stub"}')
     with tracer.verifier(framework="torch", impl_type="cuda") as check:
         check.record(False, error_log='softmax.cu(1): error: identifier "entry" is undefined\n')
-    with trace.get_tracer("pipeline").start_as_current_span("tuning") as span:
+    with pipeline.start_as_current_span("tuning") as span:
         span.set_attributes(
             {
                 "kernel_trace.op_name": "softmax",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,9 +114,15 @@ def verify(operator: Operator, implementation: str, time_limit: float) -> Verdic
         log = stderr.replace(f"{folder}{os.sep}", "")  # the folder is gone when the log is read
     if status == 0:
         return Verdict(passed=True, log="", profile=stdout.strip(), script=script)
-    return Verdict(
-        passed=False, log=f"{log.rstrip()}\n\n{_ending(status, time_limit)}\n", profile="", script=script
-    )
+    log = f"{log.rstrip()}\n\n{_ending(status, time_limit)}\n"
+    return Verdict(passed=False, log=log, profile="", script=script)
+
+
+def telling_line(log: str) -> str:
+    """The line of a log that says most in one line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    telling = [line for line in lines if re.match(r"Mismatched elements|Fatal|\w+Error: \S", line)]
+    return f"{telling[-1]} ({lines[-1]})" if telling else lines[-1]
 
 
 def _run(script: str, folder: str, time_limit: float) -> tuple[int | None, str, str]:
