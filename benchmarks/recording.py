@@ -9,15 +9,9 @@ default a tmpfs, if there is one, and the folder for temporary files.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import shutil
-import statistics
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 

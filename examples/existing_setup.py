@@ -30,10 +30,8 @@ provider.add_span_processor(SimpleSpanProcessor(KernelTraceSpanExporter("./kerne
 
 # Its own spans may stand around the actions, and a span with the attributes set by hand
 # is as good as one made through KernelTracer.
-with (
-    trace.get_tracer("pipeline").start_as_current_span("nightly run"),
-    KernelTracer("softmax", "42") as tracer,
-):
+pipeline = trace.get_tracer("pipeline")
+with pipeline.start_as_current_span("nightly run"), KernelTracer("softmax", "42") as tracer:
     with tracer.coder(prompt="Write softmax in CUDA.") as action:
         action.record(result='{"code": "__global__ void softmax() {}", "description": "a stub"}')
     with tracer.verifier(framework="torch", impl_type="cuda") as check:
