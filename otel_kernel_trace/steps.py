@@ -138,7 +138,8 @@ class StepsOnDisk:
         # Most actions are of the same task as the one before.
         latest = self._latest
         if latest is None or latest.task != task:
-            counter = _counters.get((self._store.root, task))
+            # What another exporter, or this one long ago, had open may have been removed since.
+            counter = _counters.get((self._store.root, task)) if self._gaps.get(task) else None
             self._latest = latest = self._open(task) if counter is None else self._with(task, counter)
         return latest
 
