@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -141,16 +142,21 @@ class TestSteps:
         assert tree(tmp_path)["swish/I1_S03_swish_DO_CODER_result.txt"] == "ours"
         assert "swish/I1_S02_swish_DO_CODER_prompt.txt" not in tree(tmp_path)
 
-    def test_records_that_were_removed_free_their_numbers(self, tmp_path: Path) -> None:
-        KernelTraceSpanExporter(tmp_path).export([action_span(step=5)])
-        for path in list((tmp_path / "swish").iterdir()):
-            path.unlink()
-        (tmp_path / "swish").rmdir()
-        KernelTraceSpanExporter(tmp_path).export([action_span("a", op_name="other", parts={"x": ""})])
-        exporter = KernelTraceSpanExporter(tmp_path)
-        exporter._store.make_folder(("unrelated",))  # what is known of folders is of no moment
-        exporter.export([action_span("a", step=1, parts={"x": "again"})])
-        assert "again" in tree(tmp_path).values()
+    @pytest.mark.parametrize("removed", ["swish", ""])
+    def test_records_that_were_removed_free_their_numbers(self, tmp_path: Path, removed: str) -> None:
+        logs = tmp_path / "logs"
+        KernelTraceSpanExporter(logs).export([action_span(step=5)])
+        shutil.rmtree(logs / removed)
+        KernelTraceSpanExporter(logs).export([action_span("a", step=1, parts={"x": "again"})])
+        assert tree(logs) == {"swish/I1_S01_swish_a_x.txt": "again"}
+
+    def test_a_tree_that_is_removed_meanwhile_is_made_anew(self, tmp_path: Path) -> None:
+        logs = tmp_path / "logs"
+        exporter = KernelTraceSpanExporter(logs)
+        for step in (1, 2, 3):
+            assert exporter.export([action_span("a", step=step, parts={"x": str(step)})]) is SUCCESS
+            assert tree(logs) == {f"swish/I1_S0{step}_swish_a_x.txt": str(step)}
+            shutil.rmtree(logs)
 
 
 class TestOnExisting:
@@ -185,7 +191,7 @@ def test_one_bad_span_does_not_take_the_others_with_it(tmp_path: Path) -> None:
 def test_a_span_that_can_not_even_be_read_is_counted(tmp_path: Path) -> None:
     class Broken(ReadableSpan):
         @property
-        def attributes(self) -> None:  # type: ignore[override]  # broken on purpose
+        def attributes(self) -> None:
             raise RuntimeError("broken")
 
     exporter = KernelTraceSpanExporter(tmp_path)

@@ -48,7 +48,7 @@ def test_values_of_other_types_are_written_as_text() -> None:
             part__bytes=b"caf\xc3\xa9 \xff",
             part__number=1.5,
             part__list=["a", "é"],
-            part__none=None,  # type: ignore[arg-type]  # SDKs since 1.45 take it
+            part__none=None,
         )
     )
     assert record is not None

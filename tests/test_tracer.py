@@ -44,9 +44,8 @@ def test_a_whole_task(tmp_path: Path, provider: TracerProvider, seen: InMemorySp
         with tracer.coder(prompt="write it") as code:
             code.record('{"code": "c", "description": "d"}', plan="1. tile")
         with tracer.verifier(framework="numpy", impl_type="numba") as verification:
-            verification.record(
-                False, "boom\n", {"speedup": 0.5}, reference="r", implementation="i", script="s"
-            )
+            sources = {"reference": "r", "implementation": "i", "script": "s"}
+            verification.record(False, "boom\n", {"speedup": 0.5}, **sources)
         with tracer.conductor(prompt="why?", judges=verification) as analysis:
             analysis.record("because")
         with tracer.coder(action_type=ActionType.FIX_CODER) as fix:
@@ -88,7 +87,10 @@ def test_durations_are_those_of_the_work_and_the_root_spans_all(
     with KernelTracer("o", "1", provider) as tracer, tracer.coder():
         time.sleep(0.02)
     coder, root = _named(seen, "DO_CODER"), _named(seen, "kernel_task")
-    assert coder.start_time and coder.end_time and root.start_time and root.end_time
+    assert coder.start_time is not None
+    assert coder.end_time is not None
+    assert root.start_time is not None
+    assert root.end_time is not None
     assert coder.end_time - coder.start_time >= 20_000_000
     assert root.start_time <= coder.start_time < coder.end_time <= root.end_time
     assert root.parent is None
