@@ -90,7 +90,7 @@ def importing() -> str:
         return float(done.stdout)
 
     pairs = [(seconds("otel_kernel_trace"), seconds("opentelemetry.sdk.trace.export")) for _ in range(15)]
-    ours, sdk = (statistics.median(column) * 1e3 for column in zip(*pairs))
+    ours, sdk = (statistics.median(column) * 1e3 for column in zip(*pairs, strict=True))
     ratio = statistics.median(mine / theirs for mine, theirs in pairs)
     return f"{ours:.0f} ms, the SDK's trace export alone {sdk:.0f} ms, ratio {ratio:.2f}"
 

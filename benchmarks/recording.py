@@ -188,7 +188,9 @@ def main() -> None:
         bare = statistics.median(times["bare limit"])
         print(f"| in {folder} | µs a record | ratio |\n|---|---:|---:|")
         for name, rounds in times.items():
-            ratio = statistics.median(mine / limit for mine, limit in zip(rounds, times["bare limit"]))
+            ratio = statistics.median(
+                mine / limit for mine, limit in zip(rounds, times["bare limit"], strict=True)
+            )
             print(f"| {name} | {statistics.median(rounds):.0f} | {ratio:.2f} |")
         print(f"\n{arguments.rounds} rounds of {arguments.records} records; bare limit {bare:.0f} µs\n")
 

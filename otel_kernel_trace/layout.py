@@ -6,9 +6,8 @@ A layout is one small class. To add one, derive it from :class:`Layout`, give it
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 from otel_kernel_trace.actions import Agent, action_named, agent_of
@@ -24,6 +23,7 @@ _AGENT_PARTS = (PROMPT, REASONING, RESULT)
 
 _ASCII_NAME_CHARS = MAX_NAME_BYTES // 4
 """A name of so few characters is short enough in any script."""
+_STEP_DIGITS = 10
 _SHORTENED_BYTES = 48
 """What each of up to four names gets where together they are too long for one file name."""
 
@@ -65,8 +65,8 @@ class Layout(ABC):
         """
 
     @abstractmethod
-    def step_of(self, entry: str, op_name: str, task_id: str) -> int | None:
-        """The step that ``entry`` of :meth:`folder` holds of that task, None if it is not of it."""
+    def steps_among(self, entries: Iterable[str], op_name: str, task_id: str) -> Iterator[int]:
+        """The steps that ``entries`` of :meth:`folder` hold of that task; others are passed over."""
 
 
 class _Numbered(Layout):
@@ -119,12 +119,18 @@ class _Numbered(Layout):
                 if text:
                     yield part, text
 
-    def step_of(self, entry: str, op_name: str, task_id: str) -> int | None:
-        for task in (safe_name(task_id), safe_name(task_id, _SHORTENED_BYTES)):
-            prefix = f"{self.task_prefix}{task}_{self.step_prefix}"
-            if entry.startswith(prefix) and (digits := re.match(r"([0-9]{2,10})_", entry[len(prefix) :])):
-                return int(digits[1])
-        return None
+    def steps_among(self, entries: Iterable[str], op_name: str, task_id: str) -> Iterator[int]:
+        del op_name  # the folder is the op's own
+        rows = tuple(
+            f"{self.task_prefix}{safe_name(task_id, max_bytes)}_{self.step_prefix}"
+            for max_bytes in (MAX_NAME_BYTES, _SHORTENED_BYTES)
+        )
+        for entry in entries:
+            if entry.startswith(rows):
+                row = next(row for row in rows if entry.startswith(row))
+                digits = entry[len(row) :].partition("_")[0]
+                if digits.isdecimal() and digits.isascii() and 2 <= len(digits) <= _STEP_DIGITS:
+                    yield int(digits)
 
     def verify_step(self, step: int) -> int:
         """The step in the name of a verification's folder."""

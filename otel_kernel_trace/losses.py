@@ -76,10 +76,14 @@ class Losses:
         self._lock = threading.Lock()
 
 
-@dataclass(slots=True)
 class _Kind:
-    logged: float | None = None
-    unlogged: int = 0
+    """A kind of loss: when it was logged last, and how often it came since."""
+
+    __slots__ = ("logged", "unlogged")
+
+    def __init__(self) -> None:
+        self.logged: float | None = None
+        self.unlogged = 0
 
 
 def _name_of(error: Exception) -> str:

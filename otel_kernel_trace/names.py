@@ -14,7 +14,6 @@ Ordinary names, Chinese ones included, stay as they are.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from functools import lru_cache
@@ -51,6 +50,8 @@ def _safe_name(name: str, max_bytes: int) -> str:
     safe = name if _is_ordinary(name) else _encoded(name[: max_bytes + 1])
     if len(name) <= max_bytes and len(safe.encode()) <= max_bytes:
         return safe
+    import hashlib  # rarely needed, and slow to load
+
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
     return f"{_head(safe, max_bytes - len(digest) - 1)}~{digest}"
 

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import NamedTuple
 
 # Line breaks in strings pass; a number of a million digits is not worth an exact int.
@@ -78,43 +76,38 @@ def _last_answer(text: str) -> Answer | None:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Scan:
+class _Scan(NamedTuple):
     answer: Answer | None
     """The last complete object with both fields that the scan passed."""
     resume: int
     """Where the search for the next object goes on."""
 
 
-class _Expect(Enum):
-    KEY = auto()
-    KEY_OR_END = auto()
-    COLON = auto()
-    VALUE = auto()
-    VALUE_OR_END = auto()
-    COMMA_OR_END = auto()
-
-
-@dataclass(slots=True)
 class _Open:
     """An object or array whose end has not come yet."""
 
-    is_object: bool
-    key: str = ""
-    fields: dict[str, str] = field(default_factory=dict)
+    __slots__ = ("fields", "is_object", "key")
+
+    def __init__(self, is_object: bool) -> None:
+        self.is_object = is_object
+        self.key = ""
+        self.fields: dict[str, str] = {}
 
     def answer(self) -> Answer | None:
         return _answer_of(self.fields.get("code"), self.fields.get("description"))
 
 
-_CLOSABLE = (_Expect.KEY_OR_END, _Expect.VALUE_OR_END, _Expect.COMMA_OR_END)
+# What may come next.
+_KEY, _KEY_OR_END, _COLON, _VALUE, _VALUE_OR_END, _COMMA_OR_END = range(6)
+_STRING_PLACES = (_KEY, _KEY_OR_END, _VALUE, _VALUE_OR_END)
+_CLOSABLE = (_KEY_OR_END, _VALUE_OR_END, _COMMA_OR_END)
 
 
 def _scan(text: str, start: int) -> _Scan:
     """Read the JSON object that opens at ``start`` up to its end or its first error."""
     stack = [_Open(is_object=True)]
     answer: Answer | None = None
-    expect = _Expect.KEY_OR_END
+    expect = _KEY_OR_END
     position = start + 1
     last_string = (position, position)
 
@@ -124,39 +117,39 @@ def _scan(text: str, start: int) -> _Scan:
         char = text[position : position + 1]
         top = stack[-1]
 
-        if char == '"' and expect in (_Expect.KEY, _Expect.KEY_OR_END, _Expect.VALUE, _Expect.VALUE_OR_END):
+        if char == '"' and expect in _STRING_PLACES:
             end = _string_end(text, position)
             value = None if end is None else _string_value(text[position:end])
             if end is None or value is None:
                 break
             last_string = (position, end)
             position = end
-            if expect in (_Expect.KEY, _Expect.KEY_OR_END):
-                top.key, expect = value, _Expect.COLON
+            if expect <= _KEY_OR_END:
+                top.key, expect = value, _COLON
             else:
                 if top.is_object and top.key in ("code", "description"):
                     top.fields[top.key] = value
-                expect = _Expect.COMMA_OR_END
-        elif char == ":" and expect is _Expect.COLON:
-            position, expect = position + 1, _Expect.VALUE
-        elif char == "," and expect is _Expect.COMMA_OR_END:
-            position, expect = position + 1, _Expect.KEY if top.is_object else _Expect.VALUE
+                expect = _COMMA_OR_END
+        elif char == ":" and expect == _COLON:
+            position, expect = position + 1, _VALUE
+        elif char == "," and expect == _COMMA_OR_END:
+            position, expect = position + 1, _KEY if top.is_object else _VALUE
         elif char == ("}" if top.is_object else "]") and expect in _CLOSABLE:
             position += 1
             stack.pop()
             answer = top.answer() or answer
             if not stack:
                 return _Scan(answer, position)
-            expect = _Expect.COMMA_OR_END
-        elif expect in (_Expect.VALUE, _Expect.VALUE_OR_END):
+            expect = _COMMA_OR_END
+        elif _VALUE <= expect <= _VALUE_OR_END:
             # A value that is no string: one called "code" or "description" disqualifies an earlier one.
             top.fields.pop(top.key, None)
             if char in ("{", "["):
                 position += 1
                 stack.append(_Open(is_object=char == "{"))
-                expect = _Expect.KEY_OR_END if char == "{" else _Expect.VALUE_OR_END
+                expect = _KEY_OR_END if char == "{" else _VALUE_OR_END
             elif scalar := _SCALAR.match(text, position):
-                position, expect = scalar.end(), _Expect.COMMA_OR_END
+                position, expect = scalar.end(), _COMMA_OR_END
             else:
                 break
         else:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Final, Literal, TypeVar, cast, get_args
 
 from otel_kernel_trace.layout import Layout
@@ -78,10 +77,7 @@ def _log_dir(value: object) -> str:
         raise TypeError(f"log_dir must be a str or a path of str, not {path!r}")
     if not path or "\0" in path:
         raise ValueError(f"a log_dir can't be {path!r}")
-    try:
-        return os.path.abspath(Path(path).expanduser())
-    except RuntimeError as error:
-        raise ValueError(f"no home folder for {path!r}") from error
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def _layout(value: object) -> Layout:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
@@ -184,12 +183,10 @@ class StepsOnDisk:
             entries = self._store.entries(self._layout.folder(op_name))
         except FileNotFoundError:
             return -1
-        steps = (self._layout.step_of(entry, op_name, task_id) for entry in entries)
-        return max((step for step in steps if step is not None), default=-1)
+        return max(self._layout.steps_among(entries, op_name, task_id), default=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     """What a process has at hand of a task."""
 
     task: _Task

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,7 +124,7 @@ def test_whatever_the_names_files_stay_inside_and_their_steps_can_be_read(
             assert not set(component) & {"/", "\0"}
             assert len(component.encode()) <= 255
     written = [file.name for file in layout.files(record, step) if file.folder == layout.folder(op)]
-    assert all(layout.step_of(name, op, task) == step for name in written)
+    assert list(layout.steps_among(written, op, task)) == [step] * len(written)
 
 
 @given(
@@ -143,9 +145,9 @@ def test_two_tasks_never_share_a_file(layout: Layout, names: list[tuple[str, str
 
 def test_other_entries_of_a_folder_have_no_step() -> None:
     layout = DesignLayout()
-    for entry in ("conductor", "I12_S01_o_DO_CODER_prompt.txt", "I1_Sxx_o", "notes.txt", "I1_S5"):
-        assert layout.step_of(entry, "o", "1") is None
-    assert layout.step_of("I1_S07_verify", "o", "1") == 7
+    others = ["conductor", "I12_S01_o_DO_CODER_prompt.txt", "I1_Sxx_o", "notes.txt", "I1_S5_x", "I1_S²²_x"]
+    assert list(layout.steps_among(others, "o", "1")) == []
+    assert list(layout.steps_among([*others, "I1_S07_verify", "I1_S123_o_x"], "o", "1")) == [7, 123]
 
 
 def test_a_fourth_layout_is_one_class() -> None:
@@ -157,8 +159,8 @@ def test_a_fourth_layout_is_one_class() -> None:
                 File(part, (), f"{record.op_name}-{step}-{part}", text) for part, text in record.parts.items()
             ]
 
-        def step_of(self, entry: str, op_name: str, task_id: str) -> int | None:
-            return None
+        def steps_among(self, entries: Iterable[str], op_name: str, task_id: str) -> Iterator[int]:
+            return iter(())
 
     assert Layout.by_name["flat_for_test"] is FlatLayout
     del Layout.by_name["flat_for_test"]
