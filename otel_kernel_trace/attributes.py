@@ -73,6 +73,9 @@ span to the program's own provider; this says where the files are, and keeps an
 exporter for the same tree from writing them again.
 """
 
+JUDGES: Final = "kernel_trace.judges"
+"""On a Conductor's span: attribute (bool, true) of the link to the span of the action that it judges."""
+
 GEN_AI_OPERATION_NAME: Final = "gen_ai.operation.name"
 GEN_AI_AGENT_NAME: Final = "gen_ai.agent.name"
 """https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-agent-spans/"""
@@ -108,12 +111,17 @@ def of_verification(given: Mapping[str, object]) -> Attributes:
             ``framework``, ``impl_type``, ``reference``, ``implementation``, ``script``.
     """
     return {
-        _VERIFICATION[key]: json.dumps(value, default=str)
-        if isinstance(value, (Mapping, list))
-        else text(value)
+        _VERIFICATION[key]: _json(value) if isinstance(value, (Mapping, list)) else text(value)
         for key, value in given.items()
         if value is not None
     }
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=text)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON has not, or a circle
+        return text(value)
 
 
 def has_passed(result: object) -> bool:
@@ -122,7 +130,12 @@ def has_passed(result: object) -> bool:
 
 
 def text(value: object) -> str:
-    """A value as a text, for callers that hand over what they have."""
+    """A value as a text, for callers that hand over what they have. Never raises."""
     if isinstance(value, str):
         return value if type(value) is str else str.__str__(value)
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 - it is the caller's own code that runs here
+        return f"<{type(value).__name__}: {type(error).__name__} where its text was asked for>"

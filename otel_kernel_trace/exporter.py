@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Sequence
@@ -10,14 +11,20 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.busy import busy
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import File, Layout
 from otel_kernel_trace.losses import Counts, Losses, RefusedError
+from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.record import Record, read_record
 from otel_kernel_trace.settings import OnExisting, read_settings
 from otel_kernel_trace.steps import StepNumbers, StepsAsGiven, StepsOnDisk
 from otel_kernel_trace.store import NewFile, Scratch, Store
 
+_NO_ACTION, _LOST = -1, -2
+"""Instead of a step, for a span that is no action or none of ours, and for one that could not be written."""
+
+_MAX_OWN_NAMES = 4096
 _MAX_ATTEMPTS = 1000
 """Names tried for a record before its task is taken for hopeless."""
 
@@ -29,7 +36,9 @@ class KernelTraceSpanExporter(SpanExporter):
     (see :mod:`otel_kernel_trace.attributes`); other spans are left alone. When
     :meth:`export` returns, the files are there, each of them whole.
 
-    Thread-safe, and usable in a forked child. :meth:`export` never raises.
+    Thread-safe, and usable in a forked child. :meth:`export` never raises. Spans that a
+    signal handler or the garbage collector ends while their thread is in here are written
+    before it leaves.
 
     Args:
         log_dir: root of the tree, ``~`` expanded; made when the first record comes.
@@ -69,6 +78,7 @@ class KernelTraceSpanExporter(SpanExporter):
             if settings.on_existing == "continue"
             else StepsAsGiven()
         )
+        self._own_names: Recent[tuple[int, tuple[str, ...], str], bool] = Recent(_MAX_OWN_NAMES)
         self._losses = Losses(settings.log_dir)
         self._scratch: Scratch | None = None
         self._lock = threading.Lock()
@@ -78,7 +88,8 @@ class KernelTraceSpanExporter(SpanExporter):
     @property
     def counts(self) -> Counts:
         """Records received, written and failed so far, by this exporter in this process."""
-        return self._losses.counts
+        with busy:
+            return self._losses.counts
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write the actions among ``spans``.
@@ -86,21 +97,23 @@ class KernelTraceSpanExporter(SpanExporter):
         Returns:
             FAILURE where a record could not be written whole, or after shutdown.
         """
-        result = SpanExportResult.SUCCESS
-        for span in spans:
-            try:
-                record = self._record_of(span)
-                if record is not None:
-                    if self._is_shut_down:
-                        raise RefusedError("the exporter has been shut down")
-                    self._write(record)
-                    self._losses.count_written()
-            except Exception as error:  # noqa: BLE001 - the program that we watch goes on
-                self._losses.count_failed(_described(span), error)
-                result = SpanExportResult.FAILURE
-        if self._is_shut_down:
+        if busy.puts_off(lambda: self.export(spans)):
+            return SpanExportResult.SUCCESS
+        with busy:
+            steps = [self._write(span) for span in spans]
+        if self._is_shut_down or _LOST in steps:
             return SpanExportResult.FAILURE
-        return result
+        return SpanExportResult.SUCCESS
+
+    def write(self, span: ReadableSpan) -> int | None:
+        """Write one action.
+
+        Returns:
+            The step that it has on disk; None where it could not be written whole, or is none.
+        """
+        with busy:
+            step = self._write(span)
+        return None if step in (_LOST, _NO_ACTION) else step
 
     def reserve_step(self, op_name: str, task_id: str) -> int | None:
         """The step that the next action of a task will have on disk, kept for it.
@@ -111,20 +124,16 @@ class KernelTraceSpanExporter(SpanExporter):
         Raises:
             OSError: the tree can't be read or written.
         """
-        return self._steps.reserve(op_name, task_id)
+        with busy:
+            return self._steps.reserve(op_name, task_id)
 
     def read_part(self, record: Record, step: int, part: str) -> str | None:
-        """A part of a record that was written at ``step``, None where no file holds it.
-
-        Raises:
-            OSError: the file is there but can't be read.
-        """
-        for file in self._layout.files(record, step):
-            if file.part == part:
-                try:
-                    return self._store.read(file.folder, file.name).decode("utf-8", "surrogateescape")
-                except FileNotFoundError:
-                    return None
+        """A part of a record that was written at ``step``, None where no file holds it."""
+        with busy:
+            for file in self._layout.files(record, step):
+                if file.part == part:
+                    with contextlib.suppress(OSError):
+                        return self._store.read(file.folder, file.name).decode("utf-8", "surrogateescape")
         return None
 
     def scratch(self) -> Scratch:
@@ -133,7 +142,7 @@ class KernelTraceSpanExporter(SpanExporter):
         Raises:
             OSError: the tree can't be written.
         """
-        with self._lock:
+        with busy, self._lock:
             if self._scratch is None or not self._scratch.is_writable:
                 self._scratch = self._store.open_scratch()
             return self._scratch
@@ -150,23 +159,47 @@ class KernelTraceSpanExporter(SpanExporter):
         """For a forked child; not for users."""
         self._lock = threading.Lock()
 
-    def _record_of(self, span: ReadableSpan) -> Record | None:
-        record = read_record(span)
-        return None if record is None or record.written_in == self.log_dir else record
+    def _write(self, span: ReadableSpan) -> int:
+        """The step of the span's record on disk, or why it has none."""
+        record = None
+        try:
+            record = read_record(span)
+            if record is None or record.written_in == self.log_dir:
+                return _NO_ACTION
+            if self._is_shut_down:
+                raise RefusedError("the exporter has been shut down")
+            step = self._publish(record)
+            self._losses.count_written()
+        except Exception as error:  # noqa: BLE001 - the program that we watch goes on
+            self._losses.count_failed(_described(record), error)
+            return _LOST
+        return step
 
-    def _write(self, record: Record) -> None:
+    def _publish(self, record: Record) -> int:
         is_conductor = agent_of(record.action_type) is Agent.CONDUCTOR
         step = self._steps.judged(record) if is_conductor else self._steps.claim(record)
-        replace = self._on_existing == "overwrite"
         for attempt in range(1, _MAX_ATTEMPTS):
             files = self._layout.files(record, step, attempt if is_conductor else 1)
-            if self._store.publish([_encoded(file) for file in files], replace=replace):
-                return
-            if self._on_existing == "fail":
+            if self._on_existing == "overwrite":
+                if self._overwrites(record, files):
+                    return step
+            elif self._store.publish([_encoded(file) for file in files]):
+                return step
+            elif self._on_existing == "fail":
                 raise RefusedError(f"step {step} of the task has files already, and on_existing is 'fail'")
             if not is_conductor:
                 step = self._steps.claim(record, was_taken=True)
         raise RefusedError(f"no free name after {_MAX_ATTEMPTS} attempts")
+
+    def _overwrites(self, record: Record, files: Sequence[File]) -> bool:
+        """Replace what an earlier run left; False where a file is this run's own."""
+        names = [(record.trace_id, file.folder, file.name) for file in files]
+        if any(self._own_names.get(name) for name in names):
+            return False
+        self._store.publish([_encoded(file) for file in files], replace=True)
+        for name in names:
+            self._own_names.put(name, True)
+        return True
 
 
 def _encoded(file: File) -> NewFile:
@@ -174,12 +207,8 @@ def _encoded(file: File) -> NewFile:
     return file.folder, file.name, file.text.encode("utf-8", "backslashreplace")
 
 
-def _described(span: ReadableSpan) -> str:
-    try:
-        record = read_record(span)
-    except Exception:  # noqa: BLE001 - it may be what failed
-        record = None
+def _described(record: Record | None) -> str:
     if record is None:
-        return f"the span {span.name[:100]!r}"
+        return "an action whose span could not be read"
     action, op, task = (name[:100] for name in (record.action_type, record.op_name, record.task_id))
     return f"the {action!r} action of op {op!r}, task {task!r}"

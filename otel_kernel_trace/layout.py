@@ -6,6 +6,7 @@ A layout is one small class. To add one, derive it from :class:`Layout`, give it
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple
@@ -122,7 +123,7 @@ class _Numbered(Layout):
     def steps_among(self, entries: Iterable[str], op_name: str, task_id: str) -> Iterator[int]:
         del op_name  # the folder is the op's own
         rows = tuple(
-            f"{self.task_prefix}{safe_name(task_id, max_bytes)}_{self.step_prefix}"
+            f"{self._task(task_id, max_bytes)}_{self.step_prefix}"
             for max_bytes in (MAX_NAME_BYTES, _SHORTENED_BYTES)
         )
         for entry in entries:
@@ -137,7 +138,14 @@ class _Numbered(Layout):
         return step
 
     def _row(self, step: int, task_id: str, max_bytes: int = MAX_NAME_BYTES) -> str:
-        return f"{self.task_prefix}{safe_name(task_id, max_bytes)}_{self.step_prefix}{step:02d}"
+        return f"{self._task(task_id, max_bytes)}_{self.step_prefix}{step:02d}"
+
+    def _task(self, task_id: str, max_bytes: int) -> str:
+        task = safe_name(task_id, max_bytes)
+        if f"_{self.step_prefix}" in task:
+            # Else "1_S02_x" at step 1 and "1" at step 2 could meet in one name.
+            task = re.sub(f"_(?={self.step_prefix}[0-9])", "%5F", task)
+        return f"{self.task_prefix}{task}"
 
     def _sources(self, record: Record, verification: Verification, step: int, mark: str) -> Iterator[File]:
         def folder(max_bytes: int) -> str:

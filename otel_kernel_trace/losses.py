@@ -74,6 +74,7 @@ class Losses:
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
+        self._written = self._failed = 0  # the parent's are the parent's
 
 
 class _Kind:

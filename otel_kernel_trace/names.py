@@ -47,7 +47,8 @@ def _safe_name(name: str, max_bytes: int) -> str:
     if not name:
         return "~"
     # What is cut away needs no encoding: a name may be as long as a text.
-    safe = name if _is_ordinary(name) else _encoded(name[: max_bytes + 1])
+    head = name[: max_bytes + 1]
+    safe = head if _is_ordinary(head) else _encoded(head)
     if len(name) <= max_bytes and len(safe.encode()) <= max_bytes:
         return safe
     import hashlib  # rarely needed, and slow to load

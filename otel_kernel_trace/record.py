@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.trace import Link
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
@@ -47,6 +48,12 @@ class Record(NamedTuple):
     """Absolute path of the tree that already holds the record, if one does."""
     trace_id: int = 0
     """128-bit id of the trace, 0 where the span has none."""
+    span_id: int = 0
+    """64-bit id of the span, 0 where it has none."""
+    is_root: bool = False
+    """Whether the span has no parent: then its trace says nothing of the run it is of."""
+    judges: int = 0
+    """Id of the span that a Conductor's span judges, 0 where it does not say."""
 
 
 def read_record(span: ReadableSpan) -> Record | None:
@@ -77,6 +84,9 @@ def read_record(span: ReadableSpan) -> Record | None:
         verification=_verification(given),
         written_in=written_in if isinstance(written_in, str) else None,
         trace_id=context.trace_id if context else 0,
+        span_id=context.span_id if context else 0,
+        is_root=span.parent is None,
+        judges=_judged(span.links) if span.links else 0,
     )
 
 
@@ -105,6 +115,13 @@ def _verification(given: Mapping[str, AttributeValue]) -> Verification | None:
         implementation=None if implementation is None else _text(implementation),
         script=None if script is None else _text(script),
     )
+
+
+def _judged(links: Sequence[Link]) -> int:
+    for link in links:
+        if link.attributes and link.attributes.get(attributes.JUDGES):
+            return link.context.span_id
+    return 0
 
 
 def _add_exception(parts: dict[str, str], events: Sequence[Event]) -> None:

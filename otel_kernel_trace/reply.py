@@ -22,6 +22,9 @@ _DECODER = json.JSONDecoder(strict=False, parse_int=float)
 _DECODER_MAX_CHARS = 1_000_000
 """Longer replies are scanned, because the decoder builds every value in memory."""
 
+_MAX_DEPTH = 1_000_000
+"""Nothing that a model means is nested deeper, and every level takes memory."""
+
 _OBJECT = re.compile(r'\{[ \t\n\r]*"')
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|NaN|-?Infinity")
@@ -144,7 +147,7 @@ def _scan(text: str, start: int) -> _Scan:
         elif _VALUE <= expect <= _VALUE_OR_END:
             # A value that is no string: one called "code" or "description" disqualifies an earlier one.
             top.fields.pop(top.key, None)
-            if char in ("{", "["):
+            if char in ("{", "[") and len(stack) < _MAX_DEPTH:
                 position += 1
                 stack.append(_Open(is_object=char == "{"))
                 expect = _KEY_OR_END if char == "{" else _VALUE_OR_END

@@ -29,7 +29,7 @@ class Settings:
     """Checked settings of an exporter."""
 
     log_dir: str
-    """Absolute path; nothing is said of whether it is there."""
+    """Absolute path without links, so that a tree has one name; nothing is said of whether it is there."""
     layout: Layout
     on_existing: OnExisting
     file_mode: int | None
@@ -77,7 +77,12 @@ def _log_dir(value: object) -> str:
         raise TypeError(f"log_dir must be a str or a path of str, not {path!r}")
     if not path or "\0" in path:
         raise ValueError(f"a log_dir can't be {path!r}")
-    return os.path.abspath(os.path.expanduser(path))
+    path = os.path.expanduser(path)
+    try:
+        path = os.path.realpath(path)
+    except OSError:  # the working folder is gone; the first record will tell
+        return path
+    return path[1:] if path.startswith("//") else path
 
 
 def _layout(value: object) -> Layout:
@@ -109,6 +114,6 @@ def _file_mode(value: object) -> int | None:
             raise ValueError(f"a file mode is octal, as 600 or 0o640, not {value!r}") from None
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"file_mode must be an int, as 0o600, not {value!r}")
-    if not 0o200 <= value <= 0o777 or not value & 0o200:
-        raise ValueError(f"a file mode lies between 0o200 and 0o777 and lets the owner write, not {value:#o}")
+    if not 0 <= value <= 0o777 or value & 0o600 != 0o600:
+        raise ValueError(f"a file mode lies below 0o1000 and lets the owner read and write, not {value:#o}")
     return value

@@ -9,10 +9,10 @@ A Conductor's action goes where the one it judges went.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from otel_kernel_trace.actions import ActionType
+from otel_kernel_trace.attributes import ERROR_LOG, PROMPT
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.names import safe_name
@@ -23,15 +23,20 @@ from otel_kernel_trace.store import PRIVATE, Counter, Folder, Store
 _Task = tuple[str, str]
 
 _MAX_TASKS = 1024
-_MAX_MOVED = 4096
+_MAX_CLAIMS = 4096
 _MAX_GAPS = 64
+
+_ANY_RUN = 0
+"""Stands for the run of spans without a parent, which do not say of which run they are."""
+_RESERVED = -1
+"""Stands for the run of steps that were reserved."""
 
 # Each is an open file, so there are few of them, however many trees there are. A forked
 # child opens its own: the parent's file locks would not keep it out.
 _counters: Recent[tuple[str, _Task], Counter] = Recent(32, forget_in_child=True)
 
-_UNCOUNTED = "~uncounted"
-"""Marks an op whose folder had records before its steps were counted. No task is called so on disk."""
+_COUNTED = "~counted"
+"""Marks an op all of whose records were counted from the first on. No task is called so on disk."""
 
 
 class StepNumbers(Protocol):
@@ -64,7 +69,12 @@ class StepsAsGiven:
         return None
 
     def claim(self, record: Record, *, was_taken: bool = False) -> int:
-        return self._next((record.op_name, record.task_id), None if was_taken else record.step)
+        task = (record.op_name, record.task_id)
+        with self._lock:
+            last = self._last.get(task) or 0
+            step = last + 1 if was_taken or record.step is None else record.step
+            self._last.put(task, max(step, last))
+            return step
 
     def judged(self, record: Record) -> int:
         if record.step is not None:
@@ -74,13 +84,6 @@ class StepsAsGiven:
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def _next(self, task: _Task, wanted: int | None) -> int:
-        with self._lock:
-            last = self._last.get(task) or 0
-            step = last + 1 if wanted is None else wanted
-            self._last.put(task, max(step, last))
-            return step
-
 
 class StepsOnDisk:
     """Steps that nobody else has, counted across processes and runs."""
@@ -88,80 +91,104 @@ class StepsOnDisk:
     def __init__(self, store: Store, layout: Layout) -> None:
         self._store = store
         self._layout = layout
-        # What the parent keeps free is the parent's.
-        self._gaps: Recent[_Task, _Gaps] = Recent(_MAX_TASKS, forget_in_child=True)
-        self._moved: Recent[tuple[_Task, int, int], int] = Recent(_MAX_MOVED)
-        self._latest: _Known | None = None
+        # What the parent of a forked child keeps free is the parent's.
+        self._gaps: Recent[tuple[_Task, int], _Gaps] = Recent(_MAX_TASKS, forget_in_child=True)
+        self._moved: Recent[tuple[_Task, int, int], int] = Recent(_MAX_CLAIMS)
+        self._by_span: Recent[int, int] = Recent(_MAX_CLAIMS)
+        self._opened: Recent[_Task, bool] = Recent(_MAX_TASKS)
         self._lock = threading.Lock()
         after_fork_in_child(self)
 
     def reserve(self, op_name: str, task_id: str) -> int | None:
         task = (op_name, task_id)
         with self._lock:
-            known = self._known(task)
-            if known.counter.is_gone:
-                known = self._open(task)
-            before, step = known.counter.advance(None, known.start)
-            known.gaps.add(max(before, 0) + 1, step)
+            before, step = self._advance(task, None)
+            self._add_gap(task, _RESERVED, max(before, 0) + 1, step)
         return step
 
     def claim(self, record: Record, *, was_taken: bool = False) -> int:
-        task = (record.op_name, record.task_id)
-        wanted = record.step
         with self._lock:
-            known = self._known(task)
-            if wanted is not None and not was_taken and known.gaps.take(wanted):
-                return wanted
-            least = self._last_on_disk(task) if was_taken else -1
-            before, step = known.counter.advance(wanted, known.start, least)
-            known.gaps.add(max(before, 0) + 1, step - 1)
-            if wanted is not None and step != wanted:
-                self._moved.put((task, record.trace_id, wanted), step)
-        return step
+            if not was_taken and record.span_id and (judged := self._by_span.get(record.span_id)) is not None:
+                return judged  # its judgement came before it, and had a step claimed for it
+            return self._claim(record, was_taken)
 
     def judged(self, record: Record) -> int:
         task = (record.op_name, record.task_id)
         with self._lock:
-            if record.step is not None:
-                moved = self._moved.get((task, record.trace_id, record.step))
-                return record.step if moved is None else moved
-            known = self._known(task)
-            number = known.counter.number
-            return max(known.start() if number is None else number, 0)
+            if record.judges:
+                known = self._by_span.get(record.judges)
+                if known is None:
+                    known = self._claim(record._replace(span_id=record.judges), was_taken=False)
+                return known
+            if record.step is None:
+                counter = self._counter(task)
+                number = counter.number
+                return max(self._last_uncounted(task) if number is None else number, 0)
+            moved = self._moved.get((task, record.trace_id, record.step))
+            if moved is None and record.is_root:
+                moved = self._moved.get((task, _ANY_RUN, record.step))
+            return record.step if moved is None else moved
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
-        self._latest = None
 
-    def _known(self, task: _Task) -> _Known:
-        # Most actions are of the same task as the one before.
-        latest = self._latest
-        if latest is None or latest.task != task:
-            # What another exporter, or this one long ago, had open may have been removed since.
-            counter = _counters.get((self._store.root, task)) if self._gaps.get(task) else None
-            self._latest = latest = self._open(task) if counter is None else self._with(task, counter)
-        return latest
+    def _claim(self, record: Record, was_taken: bool) -> int:
+        task = (record.op_name, record.task_id)
+        run = _ANY_RUN if record.is_root else record.trace_id
+        step = wanted = record.step
+        if (
+            was_taken
+            or wanted is None
+            or not (self._take_gap(task, _RESERVED, wanted) or self._take_gap(task, run, wanted))
+        ):
+            before, step = self._advance(task, wanted, self._last_on_disk(task) if was_taken else None)
+            self._add_gap(task, run, max(before, 0) + 1, step - 1)
+        assert step is not None
+        if record.span_id:
+            self._by_span.put(record.span_id, step)
+        if wanted is not None:
+            for key in {(task, record.trace_id, wanted), (task, run, wanted)}:
+                if step == wanted:
+                    self._moved.drop(key)
+                else:
+                    self._moved.put(key, step)
+        return step
 
-    def _open(self, task: _Task) -> _Known:
-        counter = _counters.put((self._store.root, task), self._open_counter(task))
-        self._latest = self._with(task, counter)
-        return self._latest
+    def _advance(self, task: _Task, wanted: int | None, least: int | None = None) -> tuple[int, int]:
+        counter = self._counter(task)
+        advanced = counter.advance(wanted, least)
+        while advanced is None:
+            # Not while the file is locked, as it may take a while in a large folder.
+            advanced = counter.advance(wanted, self._last_uncounted(task))
+        return advanced
 
-    def _with(self, task: _Task, counter: Counter) -> _Known:
-        gaps = self._gaps.get(task) or self._gaps.put(task, _Gaps())
-        return _Known(task, counter, gaps, partial(self._last_uncounted, task))
+    def _take_gap(self, task: _Task, run: int, step: int) -> bool:
+        gaps = self._gaps.get((task, run))
+        return gaps is not None and gaps.take(step)
+
+    def _add_gap(self, task: _Task, run: int, first: int, last: int) -> None:
+        if first <= last:
+            gaps = self._gaps.get((task, run)) or self._gaps.put((task, run), _Gaps())
+            gaps.add(first, last)
+
+    def _counter(self, task: _Task) -> Counter:
+        key = (self._store.root, task)
+        counter = _counters.get(key)
+        # What another exporter had open, or what was removed since, may count what is gone.
+        if counter is None or counter.is_gone or not self._opened.get(task):
+            counter = _counters.put(key, self._open_counter(task))
+            self._opened.put(task, True)
+        return counter
 
     def _open_counter(self, task: _Task) -> Counter:
         op_name, task_id = task
         counters = self._counters_folder(op_name)
-        is_new = self._store.make_folder(counters)
-        has_no_records = self._store.make_folder(self._layout.folder(op_name))
-        if is_new and not has_no_records:
-            self._store.publish([(counters, _UNCOUNTED, b"")])
-        elif has_no_records and not is_new:
-            # Somebody removed the records: their numbers are free again.
-            self._store.empty_folder(counters)
-        return self._store.open_counter(counters, safe_name(task_id))
+        with self._store.locked((PRIVATE,), "lock"):
+            if self._store.make_folder(self._layout.folder(op_name)):
+                # Nothing is there yet, whatever was counted before the records were removed.
+                self._store.empty_folder(counters)
+                self._store.publish([(counters, _COUNTED, b"")])
+            return self._store.open_counter(counters, safe_name(task_id))
 
     def _counters_folder(self, op_name: str) -> Folder:
         return (PRIVATE, "steps", *self._layout.folder(op_name))
@@ -170,11 +197,19 @@ class StepsOnDisk:
         """The last step of a task that has no number yet.
 
         Looking through a folder is slow where it is large, so it is done only where
-        records may be older than the counters.
+        records may be older than the counters, or where a first step is found that
+        nobody counted.
         """
-        if not self._store.exists(self._counters_folder(task[0]), _UNCOUNTED):
-            return -1
-        return self._last_on_disk(task)
+        is_counted = self._store.exists(self._counters_folder(task[0]), _COUNTED)
+        return -1 if is_counted and not self._has_first_step(task) else self._last_on_disk(task)
+
+    def _has_first_step(self, task: _Task) -> bool:
+        parts = {PROMPT: "x", ERROR_LOG: "x"}
+        return any(
+            self._store.exists(file.folder, file.name)
+            for action in ActionType
+            for file in self._layout.files(Record(*task, action.name, parts=parts), 1)
+        )
 
     def _last_on_disk(self, task: _Task) -> int:
         """The highest step that has files, -1 for none."""
@@ -186,17 +221,8 @@ class StepsOnDisk:
         return max(self._layout.steps_among(entries, op_name, task_id), default=-1)
 
 
-class _Known(NamedTuple):
-    """What a process has at hand of a task."""
-
-    task: _Task
-    counter: Counter
-    gaps: _Gaps
-    start: Callable[[], int]
-
-
 class _Gaps:
-    """Steps below the last one that this process passed over, and that are therefore its own.
+    """Steps below the last one that a run passed over, and that are therefore its own.
 
     Actions of a task may end in another order than they began.
     """
@@ -207,9 +233,8 @@ class _Gaps:
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, first: int, last: int) -> None:
-        if first <= last:
-            self._ranges.append((first, last))
-            del self._ranges[:-_MAX_GAPS]
+        self._ranges.append((first, last))
+        del self._ranges[:-_MAX_GAPS]
 
     def take(self, step: int) -> bool:
         for index, (first, last) in enumerate(self._ranges):

@@ -18,7 +18,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 if os.name != "posix":
     raise ImportError(
@@ -62,8 +62,7 @@ _NO_FOLDER = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 """What opening a link or a file as a folder gives, by system."""
 
 _NUMBER_CHARS = 20
-_TRUST_SECONDS = 1.0
-"""How long an open folder is taken for the one that its path names."""
+_FAR = 1_000_000
 _LOCK_SECONDS = 1.0
 """How long a process that was stopped while it held a lock can hold up the others."""
 
@@ -105,25 +104,26 @@ class Store:
 
     def read(self, folder: Folder, name: str) -> bytes:
         """The content of a file; a link is not followed."""
-        opened = self._folder(folder, make=False)
+        opened = self._folder(folder, make=False)  # to be held, or its fd may be closed in between
         with open(os.open(name, _O_READ, dir_fd=opened.fd), "rb") as file:
             return file.read()
 
     def entries(self, folder: Folder) -> list[str]:
         """The names in a folder, in no order."""
-        return os.listdir(self._folder(folder, make=False).fd)
+        opened = self._folder(folder, make=False)
+        return os.listdir(opened.fd)
 
     def exists(self, folder: Folder, name: str) -> bool:
         """Whether something of that name is in a folder."""
         try:
-            os.lstat(name, dir_fd=self._folder(folder, make=False).fd)
+            opened = self._folder(folder, make=False)
+            os.lstat(name, dir_fd=opened.fd)
         except FileNotFoundError:
             return False
         return True
 
     def make_folder(self, folder: Folder) -> bool:
         """Make a folder and those above it; whether it was not there before."""
-        _folders.clear()
         parent = self._folder(folder[:-1])
         try:
             self._mkdir(parent, folder[-1])
@@ -142,18 +142,40 @@ class Store:
     def open_counter(self, folder: Folder, name: str) -> Counter:
         """A number that all processes share which open a counter of that name."""
         opened = self._folder(folder)
-        counter = Counter(os.open(name, _O_SHARED, 0o666, dir_fd=opened.fd))
+        counter = Counter(os.open(name, _O_SHARED, self._mode(), dir_fd=opened.fd))
         if self._file_mode is not None:
             os.fchmod(counter.fd, self._file_mode)
         return counter
 
+    def _mode(self) -> int:
+        return 0o666 if self._file_mode is None else self._file_mode
+
+    @contextlib.contextmanager
+    def locked(self, folder: Folder, name: str) -> Iterator[None]:
+        """Keeps out other processes and threads that lock the same name."""
+        opened = self._folder(folder)
+        fd = os.open(name, _O_SHARED, self._mode(), dir_fd=opened.fd)
+        try:
+            _lock_file(fd)
+            yield
+        finally:
+            os.close(fd)  # and with it the lock
+
     def open_scratch(self) -> Scratch:
-        """A file without a name, gone with the process, for what should not fill the memory."""
+        """A file without a name, gone with the process, for what should not fill the memory.
+
+        Where many trees have one already it is another tree's, as each is an open file.
+        """
+        others = [scratch for scratch in _scratches.values() if scratch.is_writable]
+        if len(others) >= _MAX_SCRATCHES:
+            return others[0]
         opened = self._folder((PRIVATE,))
         name = _temporary_name()
         fd = os.open(name, _O_NEW & ~os.O_WRONLY | os.O_RDWR, 0o600, dir_fd=opened.fd)
         os.unlink(name, dir_fd=opened.fd)
-        return Scratch(fd)
+        scratch = Scratch(fd)
+        _scratches[id(scratch)] = scratch
+        return scratch
 
     def _publish(self, files: Sequence[NewFile], replace: bool) -> bool:
         opened: _OpenFolder | None = None
@@ -168,8 +190,9 @@ class Store:
 
     def _withdraw(self, files: Sequence[NewFile]) -> None:
         for folder, name, _ in files:
+            opened = self._folder(folder)
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=self._folder(folder).fd)
+                os.unlink(name, dir_fd=opened.fd)
 
     def _publish_one(self, folder: _OpenFolder, name: str, content: bytes, replace: bool) -> bool:
         if not self._has_unnamed_files or replace:
@@ -227,8 +250,10 @@ class Store:
 
     def _open_folder(self, folder: Folder, make: bool) -> _OpenFolder:
         if not folder:
-            if make:
+            if make and not os.path.isdir(self.root):
                 os.makedirs(self.root, exist_ok=True)
+                if self._folder_mode is not None:
+                    os.chmod(self.root, self._folder_mode)
             # The root is the user's choice, links in its path included.
             path = os.path.realpath(self.root)
             return _OpenFolder(path, os.open(path, _O_FOLDER))
@@ -266,26 +291,29 @@ class Counter:
         self._lock = threading.Lock()
         weakref.finalize(self, os.close, fd)
 
-    def advance(self, wanted: int | None, start: Callable[[], int], least: int = -1) -> tuple[int, int]:
+    def advance(self, wanted: int | None, least: int | None = None) -> tuple[int, int] | None:
         """Take ``wanted`` if it is above the number so far, else the next one.
 
         Args:
-            wanted: at least 0, or None for the next one, which is at least 1.
-            start: gives the number so far where the file has none.
-            least: what the number so far is taken to be if it is lower.
+            wanted: at least 0, or None for the next one, which is at least 1. One that is
+                far ahead is not taken: it would leave no numbers for others.
+            least: what the number so far is taken to be if it is lower, or not there.
 
         Returns:
-            The number before (-1: none) and the number taken.
+            The number before (-1: none) and the number taken. None, and nothing is taken,
+            where there is no number so far and ``least`` does not say.
         """
         with self._lock:
             locked = _lock_file(self.fd)
             try:
-                before = self._read()
-                if before is None:
-                    before = start()
-                before = max(before, least)
-                taken = wanted if wanted is not None and wanted > before else max(before + 1, 1)
-                self._write(taken)
+                number = self.number
+                if number is None and least is None:
+                    return None
+                before = max(-1 if number is None else number, -1 if least is None else least)
+                ahead = wanted is not None and before < wanted <= before + _FAR
+                taken = wanted if ahead and wanted is not None else max(before + 1, 1)
+                # Of one length, so that one write replaces all of it.
+                os.pwrite(self.fd, b"%020d\n" % taken, 0)
             finally:
                 if locked:
                     fcntl.flock(self.fd, fcntl.LOCK_UN)
@@ -299,15 +327,8 @@ class Counter:
     @property
     def number(self) -> int | None:
         """The number so far, None where the file has none."""
-        return self._read()
-
-    def _read(self) -> int | None:
         digits = os.pread(self.fd, _NUMBER_CHARS, 0)
         return int(digits) if digits.isdigit() else None
-
-    def _write(self, number: int) -> None:
-        # Of one length, so that one write replaces all of it.
-        os.pwrite(self.fd, b"%020d\n" % number, 0)
 
 
 class Scratch:
@@ -347,28 +368,28 @@ class Scratch:
 class _OpenFolder:
     """A folder held open; closed when nobody uses it any more."""
 
-    __slots__ = ("__weakref__", "_checked", "fd", "path")
+    __slots__ = ("__weakref__", "_identity", "fd", "path")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self.fd = fd
-        self._checked = time.monotonic()
+        there = os.fstat(fd)
+        self._identity = (there.st_dev, there.st_ino)
         weakref.finalize(self, os.close, fd)
 
     def is_current(self) -> bool:
         """Whether the path still names this folder: it may have been moved or deleted."""
-        now = time.monotonic()
-        if now - self._checked < _TRUST_SECONDS:
-            return True
-        self._checked = now
         try:
-            return os.path.samestat(os.lstat(self.path), os.fstat(self.fd))
+            there = os.lstat(self.path)
         except OSError:
             return False
+        return (there.st_dev, there.st_ino) == self._identity
 
 
 # Open files are few, however many trees there are.
 _folders: Recent[tuple[str, Folder], _OpenFolder] = Recent(32)
+_scratches: weakref.WeakValueDictionary[int, Scratch] = weakref.WeakValueDictionary()
+_MAX_SCRATCHES = 16
 
 
 def _link(source_fd: int, source: str, target_fd: int, target: str) -> bool:

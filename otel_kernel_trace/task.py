@@ -11,6 +11,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context, get_current
 from opentelemetry.util.types import AttributeValue
 
+from otel_kernel_trace.forking import after_fork_in_child
+
 SPAN_NAME = "kernel_task"
 
 _open: WeakSet[TaskSpan] = WeakSet()
@@ -26,7 +28,8 @@ class TaskSpan:
         self._attributes = attributes
         self._span: trace.Span | None = None
         self._outside = trace.INVALID_SPAN_CONTEXT
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        after_fork_in_child(self)
 
     def context(self, tracer: trace.Tracer) -> Context:
         """Where an action begins: under the current span if that is of this task, else under the root."""
@@ -46,6 +49,9 @@ class TaskSpan:
         if current.trace_id == own.trace_id and current != self._outside:
             return get_current()
         return trace.set_span_in_context(span)
+
+    def after_fork(self) -> None:
+        self._lock = threading.RLock()
 
     def end(self) -> None:
         """End the span, if one was started. Later actions stand under it all the same."""

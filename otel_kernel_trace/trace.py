@@ -6,17 +6,18 @@ import logging
 import os
 import threading
 import time
+from contextlib import suppress
 from functools import lru_cache
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.trace import Span, SpanContext, Status, StatusCode, TraceFlags
+from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TraceFlags
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
+from otel_kernel_trace.busy import busy
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
@@ -83,8 +84,9 @@ class Trace:
         self._records = TraceRecords(*self._identity, self._exporter)
         self._task = TaskSpan(attributes.of_task(*self._identity))
         self._trace_id = _ids.generate_trace_id()
-        self._last_step = 0
-        self._lock = threading.Lock()
+        self._step = 0
+        self._last: tuple[int, SpanContext | None] = (0, None)
+        self._lock = threading.RLock()
         after_fork_in_child(self)
 
     @property
@@ -107,7 +109,7 @@ class Trace:
             ValueError: ``action_type`` is neither.
         """
         if _agent(action_type) not in (Agent.DESIGNER, Agent.CODER):
-            raise ValueError(f"action_type must be a Designer's or a Coder's, not {action_type}")
+            raise ValueError(f"action_type must be a Designer's or a Coder's, not {_named(action_type)}")
         self._insert(action_type, {"prompt": prompt, "reasoning": reasoning, "result": res})
 
     def insert_verifier_record(
@@ -138,7 +140,7 @@ class Trace:
             ValueError: ``action_type`` is another.
         """
         if action_type is not ActionType.VERIFY:
-            raise ValueError(f"action_type must be VERIFY, not {action_type}")
+            raise ValueError(f"action_type must be VERIFY, not {_named(action_type)}")
         self._insert(
             action_type,
             {"error_log": verify_log},
@@ -167,12 +169,14 @@ class Trace:
         """
         check = check_of(action_type.name) if isinstance(action_type, ActionType) else None
         if check is None:
-            raise ValueError(f"action_type must be a Designer's, a Coder's or VERIFY, not {action_type}")
+            raise ValueError(
+                f"action_type must be a Designer's, a Coder's or VERIFY, not {_named(action_type)}"
+            )
         self._insert(check, {"prompt": prompt, "reasoning": reasoning, "result": res})
 
     def after_fork(self) -> None:
         """For a forked child; not for users."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def close(self) -> None:
         """End the task's root span in the program's own provider."""
@@ -181,77 +185,110 @@ class Trace:
     def _insert(
         self, action: ActionType, parts: dict[str, object], verification: dict[str, object] | None = None
     ) -> None:
+        if busy.puts_off(lambda: self._insert(action, parts, verification)):
+            return
         try:
-            self._record(action, attributes.of_parts(parts), attributes.of_verification(verification or {}))
+            with busy:
+                self._record(
+                    action, {**attributes.of_parts(parts), **attributes.of_verification(verification or {})}
+                )
         except Exception:
-            _logger.exception("could not record the %s action of op %.100r", action.name, self.op_name)
+            _logger.exception("could not record the %s action of op %.100r", action.name, self._identity[0])
 
-    def _record(
-        self, action: ActionType, parts: attributes.Attributes, verification: attributes.Attributes
-    ) -> None:
-        takes_step = agent_of(action.name) is not Agent.CONDUCTOR
+    def _record(self, action: ActionType, texts: attributes.Attributes) -> None:
+        is_judgement = agent_of(action.name) is Agent.CONDUCTOR
         with self._lock:
-            step = self._last_step = self._next_step() if takes_step else self._last_step
-        given = attributes.of_action(*self._identity, step, action.name)
-        given.update(parts)
-        given.update(verification)
-        failed = attributes.VERIFY_RESULT in given and not attributes.has_passed(
-            given[attributes.VERIFY_RESULT]
-        )
+            step, judged = self._last
+            if not is_judgement:
+                step = self._step = self._next_step()
+        given = {**attributes.of_action(*self._identity, step, action.name), **texts}
+        links = [Link(judged, {attributes.JUDGES: True})] if is_judgement and judged else []
+        verdict = given.get(attributes.VERIFY_RESULT)
+        failed = verdict is not None and not attributes.has_passed(verdict)
         status = Status(StatusCode.ERROR, "verification failed") if failed else Status()
 
-        shown = self._program_span(action.name, given)
+        shown = self._show(action.name, given, links)
         context = shown.get_span_context() if shown else self._own_context()
-        is_written = self._export(action.name, given, context, status)
+        written = self._write(action.name, given, links, context, status)
+        if written is not None:
+            step = written
+        if not is_judgement:
+            with self._lock:
+                self._last = max(self._last, (step, context), key=_step_of)
+            self._records.append(action, step, _fields(given), is_written=written is not None)
         if shown:
-            if is_written and self._exporter:
-                shown.set_attribute(attributes.LOG_DIR, self._exporter.log_dir)
-            if failed:
-                shown.set_status(status)
-            shown.end()
-        if takes_step:
-            self._records.append(action, step, _fields(given), is_written=is_written)
+            self._end_shown(shown, step, status, is_written=written is not None)
 
     def _next_step(self) -> int:
         if self._exporter is not None:
-            try:
+            # What fails here fails again with the record itself, and is told then.
+            with suppress(Exception):
                 reserved = self._exporter.reserve_step(*self._identity)
-            except OSError:  # told when the record itself can't be written
-                reserved = None
-            if reserved is not None:
-                return reserved
-        return self._last_step + 1
+                if reserved is not None:
+                    return reserved
+        return self._step + 1
 
-    def _program_span(self, name: str, given: attributes.Attributes) -> Span | None:
-        """The span in the program's own provider, if it has one."""
-        provider = trace.get_tracer_provider()
-        if not isinstance(provider, TracerProvider):
+    def _show(self, name: str, given: attributes.Attributes, links: list[Link]) -> Span | None:
+        """The span in the program's own provider, if it has one whose processors take it."""
+        try:
+            provider = trace.get_tracer_provider()
+            if not isinstance(provider, TracerProvider):
+                return None
+            tracer = provider.get_tracer("otel_kernel_trace")
+            return tracer.start_span(name, context=self._task.context(tracer), attributes=given, links=links)
+        except Exception as error:  # noqa: BLE001 - other people's processors run in there
+            _logger.warning("the program's TracerProvider did not take the span of a Trace: %r", error)
             return None
-        tracer = provider.get_tracer("otel_kernel_trace")
-        return tracer.start_span(name, context=self._task.context(tracer), attributes=given)
+
+    def _end_shown(self, shown: Span, step: int, status: Status, *, is_written: bool) -> None:
+        try:
+            shown.set_attribute(attributes.STEP, step)
+            if is_written and self._exporter:
+                shown.set_attribute(attributes.LOG_DIR, self._exporter.log_dir)
+            if status.status_code is StatusCode.ERROR:
+                shown.set_status(status)
+            shown.end()
+        except Exception as error:  # noqa: BLE001 - other people's processors run in there
+            _logger.warning("the program's TracerProvider did not take the span of a Trace: %r", error)
 
     def _own_context(self) -> SpanContext:
         return SpanContext(self._trace_id, _ids.generate_span_id(), False, TraceFlags(TraceFlags.SAMPLED))
 
-    def _export(self, name: str, given: attributes.Attributes, context: SpanContext, status: Status) -> bool:
+    def _write(
+        self,
+        name: str,
+        given: attributes.Attributes,
+        links: list[Link],
+        context: SpanContext,
+        status: Status,
+    ) -> int | None:
         """Write the record's files, from a span of our own: the program's may be sampled out or cut."""
         if self._exporter is None:
-            return False
+            return None
         now = time.time_ns()
         span = ReadableSpan(
             name,
             context,
             resource=_no_resource,
             attributes=given,
+            links=links,
             status=status,
             start_time=now,
             end_time=now,
         )
-        return self._exporter.export((span,)) is SpanExportResult.SUCCESS
+        return self._exporter.write(span)
 
 
 def _agent(action_type: object) -> Agent | None:
     return agent_of(action_type.name) if isinstance(action_type, ActionType) else None
+
+
+def _named(action_type: object) -> str:
+    return action_type.name if isinstance(action_type, ActionType) else f"a {type(action_type).__name__}"
+
+
+def _step_of(action: tuple[int, SpanContext | None]) -> int:
+    return action[0]
 
 
 def _fields(given: attributes.Attributes) -> dict[str, str]:
@@ -270,11 +307,11 @@ def _exporter_for_program(
     on_existing: OnExisting | None,
     file_mode: int | None,
 ) -> KernelTraceSpanExporter | None:
-    read_settings(None, layout, on_existing, file_mode)  # what the program got wrong, it is told
+    read_settings("/", layout, on_existing, file_mode)  # what the program got wrong, it is told
     try:
         return _exporter_of(read_settings(log_dir, layout, on_existing, file_mode))
-    except (ValueError, TypeError):
-        _logger.exception("%r can't be the log_dir of a Trace: nothing will be written", log_dir)
+    except Exception as error:  # noqa: BLE001 - log_dir may be anything, code of the caller's included
+        _logger.error("nothing will be written, as a Trace can't have this log_dir: %r", error)
         return None
 
 

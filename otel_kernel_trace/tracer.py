@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from opentelemetry import trace
@@ -12,6 +12,7 @@ from opentelemetry.trace import Span, Status, StatusCode
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
+from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.task import TaskSpan
 
 
@@ -121,8 +122,10 @@ class KernelTracer:
         self.task_id = task_id
         self._tracer = trace.get_tracer("otel_kernel_trace", tracer_provider=tracer_provider)
         self._task = TaskSpan(attributes.of_task(op_name, task_id))
-        self._last: tuple[int, str] = (0, "")
-        self._lock = threading.Lock()
+        self._step = 0
+        self._last = (0, "", trace.INVALID_SPAN_CONTEXT)
+        self._lock = threading.RLock()
+        after_fork_in_child(self)
 
     def designer(
         self, *, prompt: str | None = None, action_type: ActionType = ActionType.DO_DESIGNER
@@ -164,7 +167,7 @@ class KernelTracer:
         """
         given = attributes.of_verification({"framework": framework, "impl_type": impl_type})
         name = ActionType.VERIFY.name
-        step = self._next_step(name)
+        step = self._next_step()
         with self._span(name, step, given) as span:
             yield VerifierAction(span, step, name)
 
@@ -182,16 +185,21 @@ class KernelTracer:
             ValueError: the action is none that a Conductor's check is for.
         """
         if judges is not None:
-            step, judged = judges.step, judges.action_type
+            step, judged, span_context = judges.step, judges.action_type, judges.span.get_span_context()
         else:
             with self._lock:
-                step, judged = self._last
+                step, judged, span_context = self._last
         check = check_of(judged)
         if check is None:
             raise ValueError(f"no Conductor's check is for {judged!r}; use action() for agents of your own")
         name = check.name
-        with self._span(name, step, attributes.of_parts({"prompt": prompt})) as span:
+        link = trace.Link(span_context, {attributes.JUDGES: True})
+        with self._span(name, step, attributes.of_parts({"prompt": prompt}), [link]) as span:
             yield Action(span, step, name)
+
+    def after_fork(self) -> None:
+        """For a forked child; not for users."""
+        self._lock = threading.RLock()
 
     def close(self) -> None:
         """End the task's root span."""
@@ -210,17 +218,23 @@ class KernelTracer:
 
     @contextlib.contextmanager
     def _agent(self, name: str, prompt: str | None) -> Iterator[Action]:
-        step = self._next_step(name)
+        step = self._next_step()
         with self._span(name, step, attributes.of_parts({"prompt": prompt})) as span:
             yield Action(span, step, name)
 
     @contextlib.contextmanager
-    def _span(self, name: str, step: int, given: attributes.Attributes) -> Iterator[Span]:
+    def _span(
+        self, name: str, step: int, given: attributes.Attributes, links: Sequence[trace.Link] = ()
+    ) -> Iterator[Span]:
         span = self._tracer.start_span(
             name,
             context=self._task.context(self._tracer),
             attributes={**attributes.of_action(self.op_name, self.task_id, step, name), **given},
+            links=links,
         )
+        if not links:
+            with self._lock:
+                self._last = max(self._last, (step, name, span.get_span_context()), key=_step_of)
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
                 yield span
@@ -228,15 +242,18 @@ class KernelTracer:
             raise
         except BaseException as error:
             # Cancellation and Ctrl-C are exceptions of the pipeline too.
-            span.record_exception(error)
-            description = f"{type(error).__name__}: {error}"
-            span.set_status(Status(StatusCode.ERROR, description))
+            span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {attributes.text(error)}"))
+            with contextlib.suppress(Exception):  # the SDK asks the exception for its text, too
+                span.record_exception(error)
             raise
         finally:
             span.end()
 
-    def _next_step(self, name: str) -> int:
+    def _next_step(self) -> int:
         with self._lock:
-            step = self._last[0] + 1
-            self._last = (step, name)
-            return step
+            self._step += 1
+            return self._step
+
+
+def _step_of(action: tuple[int, str, trace.SpanContext]) -> int:
+    return action[0]
