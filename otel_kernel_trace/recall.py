@@ -154,7 +154,7 @@ class TraceRecords(Sequence[TraceRecord]):
                 self._scratches.append((index, scratch))
             content = marshal.dumps(texts)
             return scratch.append(content), len(content)
-        except OSError:
+        except Exception:  # noqa: BLE001 - whatever the disk has against it, memory has not
             return _IN_MEMORY, 0
 
 

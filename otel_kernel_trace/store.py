@@ -110,8 +110,7 @@ class Store:
 
     def entries(self, folder: Folder) -> list[str]:
         """The names in a folder, in no order."""
-        opened = self._folder(folder, make=False)
-        return os.listdir(opened.fd)
+        return _names_in(self._folder(folder, make=False))
 
     def exists(self, folder: Folder, name: str) -> bool:
         """Whether something of that name is in a folder."""
@@ -135,7 +134,7 @@ class Store:
     def empty_folder(self, folder: Folder) -> None:
         """Remove the files of a folder."""
         opened = self._folder(folder)
-        for name in os.listdir(opened.fd):
+        for name in _names_in(opened):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=opened.fd)
 
@@ -390,6 +389,15 @@ class _OpenFolder:
 _folders: Recent[tuple[str, Folder], _OpenFolder] = Recent(32)
 _scratches: weakref.WeakValueDictionary[int, Scratch] = weakref.WeakValueDictionary()
 _MAX_SCRATCHES = 16
+
+
+def _names_in(folder: _OpenFolder) -> list[str]:
+    # Opened anew: threads that list through one descriptor share its place, and miss entries.
+    fd = os.open(".", _O_FOLDER, dir_fd=folder.fd)
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
 
 
 def _link(source_fd: int, source: str, target_fd: int, target: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import threading
 from collections.abc import Mapping
 from weakref import WeakSet
@@ -57,7 +58,8 @@ class TaskSpan:
         """End the span, if one was started. Later actions stand under it all the same."""
         span = self._span
         if span is not None and span.is_recording():
-            span.end()
+            with contextlib.suppress(Exception):  # other people's processors run in there
+                span.end()
 
     def __del__(self) -> None:
         self.end()

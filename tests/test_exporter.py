@@ -165,6 +165,16 @@ class TestOnExisting:
         assert tree(tmp_path)["swish/I1_S01_swish_DO_CODER_result.txt"] == "second"
         assert tree(tmp_path)["swish/I1_S02_swish_DO_CODER_first.txt"] == "only here"
 
+    def test_overwriting_spares_what_the_run_itself_wrote(self, tmp_path: Path) -> None:
+        for run in ("first", "second"):
+            with provider_of(KernelTraceSpanExporter(tmp_path, on_existing="overwrite")) as provider:
+                tracer = provider.get_tracer("x")
+                with tracer.start_as_current_span("run"):
+                    for verdict in ("no", "yes"):
+                        parts = {"result": f"{run} {verdict}"}
+                        action_span("CHECK_CODER", step=1, parts=parts, tracer=tracer)
+        assert sorted(tree(tmp_path).values()) == ["second no", "second yes"]
+
     def test_fail_refuses_and_says_so(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         KernelTraceSpanExporter(tmp_path).export([action_span(step=1, parts={"result": "first"})])
         before = tree(tmp_path)
@@ -194,6 +204,23 @@ def test_a_span_that_can_not_even_be_read_is_counted(tmp_path: Path) -> None:
     exporter = KernelTraceSpanExporter(tmp_path)
     assert exporter.export([Broken("x")]) is FAILURE
     assert exporter.counts == Counts(1, 0, 1)
+
+
+def test_what_is_no_span_is_a_failure_and_no_exception(tmp_path: Path) -> None:
+    hostile = ReadableSpan("x", attributes={"kernel_trace.part.x": {(1, 2): 3}})  # type: ignore[dict-item]
+    exporter = KernelTraceSpanExporter(tmp_path)
+    assert exporter.export([None, hostile]) is FAILURE  # type: ignore[list-item]  # that is the point
+    assert exporter.counts.failed >= 1
+
+
+def test_a_folder_that_was_moved_away_gets_nothing_more(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    exporter = KernelTraceSpanExporter(logs)
+    exporter.export([action_span("a", step=1, parts={"x": "1"})])
+    logs.rename(tmp_path / "rotated")
+    exporter.export([action_span("a", step=2, parts={"x": "2"})])
+    assert list(tree(tmp_path / "rotated").values()) == ["1"]
+    assert list(tree(logs).values()) == ["2"]
 
 
 def test_loss_is_logged_once_a_minute_a_kind(
@@ -255,6 +282,8 @@ def test_threads_write_every_record_once(tmp_path: Path) -> None:
 def test_a_record_that_is_in_the_tree_already_is_not_written_again(tmp_path: Path) -> None:
     exporter = KernelTraceSpanExporter(tmp_path)
     here = action_span(more={"kernel_trace.log_dir": exporter.log_dir})
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert KernelTraceSpanExporter(f"/{tmp_path}/link").log_dir == exporter.log_dir
     elsewhere = action_span(more={"kernel_trace.log_dir": str(tmp_path / "elsewhere")})
     assert exporter.export([here, elsewhere]) is SUCCESS
     assert exporter.counts.received == 1

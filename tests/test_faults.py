@@ -10,13 +10,16 @@ import random
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import ForkContext, SpawnContext
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from otel_kernel_trace import ActionType, KernelTraceSpanExporter, Trace
+from otel_kernel_trace import ActionType, KernelTracer, KernelTraceSpanExporter, Trace
 from otel_kernel_trace.losses import Counts
 from otel_kernel_trace.store import Store
 from tests.faults import no_more_open_files, python, read_only, small_disk
@@ -262,7 +265,66 @@ def tree_text(log_dir: Path, path: str) -> str:
     return (log_dir / path).read_text()
 
 
+def _begin(log_dir: str, action_type: str, go: Event) -> None:
+    go.wait()
+    KernelTraceSpanExporter(log_dir).export([action_span(action_type, step=1, parts={"error_log": "x"})])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_old", [True, False])
+def test_processes_that_begin_a_task_in_the_same_instant_share_no_step(tmp_path: Path, is_old: bool) -> None:
+    context = multiprocessing.get_context("fork")
+    actions = ["DO_DESIGNER", "DO_CODER", "VERIFY", "tuner"]
+    for number in range(25):
+        logs = tmp_path / str(number)
+        if is_old:
+            (logs / "swish").mkdir(parents=True)
+            (logs / "swish" / "I1_S01_swish_FIX_CODER_error_log.txt").touch()
+        go = context.Event()
+        processes = [context.Process(target=_begin, args=(str(logs), action, go)) for action in actions]
+        for process in processes:
+            process.start()
+        go.set()
+        for process in processes:
+            process.join(60)
+        steps = sorted(path.split("_")[1] for path in tree(logs) if path.endswith("error_log.txt"))
+        assert steps == [f"S0{step}" for step in range(1, 5 + is_old)]
+
+
+def test_threads_that_look_through_one_folder_see_all_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "o"
+    folder.mkdir()
+    for number in range(2000):
+        (folder / str(number)).touch()
+    store = Store(str(tmp_path))
+    with ThreadPoolExecutor(8) as pool:
+        seen = list(pool.map(lambda _: len(store.entries(("o",))), range(200)))
+    assert set(seen) == {2000}
+
+
 class TestFork:
+    def test_while_a_processor_is_slow_to_take_a_tasks_first_span(self, tmp_path: Path) -> None:
+        class Slow(SpanProcessor):
+            def on_start(self, span: object, parent_context: object = None) -> None:
+                time.sleep(0.2)
+
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(Slow())
+        tracer = KernelTracer("o", "1", provider)
+
+        def begin() -> None:
+            with tracer.coder():
+                pass
+
+        thread = threading.Thread(target=begin)
+        thread.start()
+        time.sleep(0.05)
+        with _forked() as child:
+            if child.is_child:
+                begin()
+                child.ends(True)
+        thread.join()
+
     def test_a_child_writes_with_the_parents_exporter(self, tmp_path: Path) -> None:
         exporter = KernelTraceSpanExporter(tmp_path)
         exporter.export([action_span("a", step=1, parts={"x": "parent"})])

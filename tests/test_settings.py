@@ -80,6 +80,7 @@ def test_an_empty_variable_is_not_set(
         ({"on_existing": "ask"}, ValueError),
         ({"file_mode": 0o1777}, ValueError),
         ({"file_mode": 0o400}, ValueError),
+        ({"file_mode": 0o200}, ValueError),
         ({"file_mode": 1.5}, TypeError),
         ({"log_dir": ""}, ValueError),
         ({"log_dir": "a\0b"}, ValueError),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -97,3 +98,51 @@ def test_steps_as_given_are_given_and_counted_where_they_are_not() -> None:
     assert steps.claim(_record(2), was_taken=True) == 5
     assert steps.judged(_record(None)) == 5
     assert steps.judged(_record(2)) == 2
+
+
+def _old(folder: Path, *entries: str) -> None:
+    folder.mkdir(exist_ok=True)
+    for entry in entries:
+        (folder / entry).touch()
+
+
+def test_records_that_were_copied_in_later_are_counted(steps: StepsOnDisk, tmp_path: Path) -> None:
+    steps.claim(_record(1, task="2"))
+    _old(tmp_path / "o", "I1_S01_o_DO_DESIGNER_prompt.txt", "I1_S02_o_DO_CODER_prompt.txt")
+    assert steps.claim(_record(1)) == 3
+
+
+def test_a_counter_that_was_removed_is_read_from_the_tree(steps: StepsOnDisk, tmp_path: Path) -> None:
+    assert steps.claim(_record(1)) == 1
+    _old(tmp_path / "o", "I1_S01_o_DO_CODER_prompt.txt")
+    (tmp_path / ".kernel_trace" / "steps" / "o" / "1").unlink()
+    assert steps.claim(_record(1)) == 2
+    assert StepsOnDisk(Store(str(tmp_path)), DesignLayout()).reserve("o", "1") == 3
+
+
+def test_all_counters_may_be_removed_meanwhile(steps: StepsOnDisk, tmp_path: Path) -> None:
+    assert steps.claim(_record(1)) == 1
+    _old(tmp_path / "o", "I1_S01_o_DO_CODER_prompt.txt")
+    shutil.rmtree(tmp_path / ".kernel_trace")
+    assert steps.claim(_record(2)) == 2
+    assert steps.claim(_record(1, trace_id=2)) == 3
+
+
+def test_a_step_that_is_far_ahead_is_not_taken(steps: StepsOnDisk) -> None:
+    assert steps.claim(_record(2**31 - 1)) == 1
+    assert steps.reserve("o", "1") == 2
+
+
+def test_runs_do_not_fill_each_others_gaps(steps: StepsOnDisk) -> None:
+    assert [steps.claim(_record(step, trace_id=1)) for step in (1, 2, 4)] == [1, 2, 4]
+    assert [steps.claim(_record(step, trace_id=2)) for step in (1, 2, 3, 4)] == [5, 6, 7, 8]
+    assert steps.claim(_record(3, trace_id=1)) == 3
+
+
+def test_spans_without_parents_are_of_any_run(steps: StepsOnDisk) -> None:
+    def root(trace_id: int) -> Record:
+        return Record("o", "1", "DO_CODER", step=1, trace_id=trace_id, is_root=True)
+
+    assert steps.claim(root(1)) == 1
+    assert steps.claim(root(2)) == 2
+    assert steps.judged(root(3)) == 2

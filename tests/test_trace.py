@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from opentelemetry import trace as trace_api
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
 
 from otel_kernel_trace import ActionType, KernelTraceSpanExporter, Trace
+from tests.spans import action_span
 from tests.tree import tree
 
 REPLY = '{"code": "c", "description": "d"}'
@@ -190,7 +192,10 @@ class TestNothingFailsTheProgram:
         trace.insert_verifier_record(value, value, value)  # type: ignore[arg-type]
         trace.insert_conductor_record(value, value, value, ActionType.VERIFY)  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize("log_dir", ["", "a\0b", 7, b"x", "/proc/nowhere", "~nobody-of-that-name/x"])
+    @pytest.mark.parametrize(
+        "log_dir",
+        ["", "a\0b", 7, b"x", "\ud800", "/proc/nowhere", "/etc/passwd", "x/" * 3000, _Unprintable()],
+    )
     def test_wherever_it_wants_it(self, log_dir: str) -> None:
         trace = Trace("o", "1", log_dir)
         _coder(trace)
@@ -198,6 +203,7 @@ class TestNothingFailsTheProgram:
         assert [record.result for record in trace.trace_list] == [REPLY, "False"]
         assert trace.trace_list[0].prompt == f"prompt {REPLY}"
         assert trace.trace_list[1].error_log == "log"
+        assert trace.trace_list[1].prompt == ""
 
     def test_where_the_tree_can_not_be_written(self, tmp_path: Path) -> None:
         (tmp_path / "o").write_text("in the way")
@@ -206,6 +212,59 @@ class TestNothingFailsTheProgram:
             _coder(trace, str(number))
         assert [record.result for record in trace.trace_list] == ["0", "1", "2"]
         assert [record.prompt for record in trace.trace_list] == ["prompt 0", "prompt 1", "prompt 2"]
+
+    def test_names_without_a_text(self, tmp_path: Path) -> None:
+        _coder(Trace(_Unprintable(), _Unprintable(), tmp_path))  # type: ignore[arg-type]
+        assert len(tree(tmp_path)) == 3
+        with pytest.raises(ValueError, match="_Unprintable"):
+            _coder(Trace("o", "1", tmp_path), action_type=_Unprintable())  # type: ignore[arg-type]
+
+    def test_in_a_folder_that_is_gone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        _coder(Trace("o", "1", tmp_path / "logs"))
+        assert len(tree(tmp_path / "logs")) == 3
+        assert KernelTraceSpanExporter().export([action_span()]) is SpanExportResult.FAILURE
+
+    @pytest.mark.parametrize("when", ["on_start", "on_end"])
+    def test_where_the_programs_own_processors_fail(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise RuntimeError("not our fault")
+
+        processor = SpanProcessor()
+        setattr(processor, when, fail)
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(processor)
+        monkeypatch.setattr(trace_api, "get_tracer_provider", lambda: provider)
+        trace = Trace("o", "1", tmp_path)
+        _coder(trace)
+        assert len(tree(tmp_path)) == 3
+        assert [record.result for record in trace.trace_list] == [REPLY]
+
+    def test_from_a_signal_handler_in_the_middle_of_it(self, tmp_path: Path) -> None:
+        trace = Trace("o", "1", tmp_path)
+        handled = 0
+
+        def handle(*_: object) -> None:
+            nonlocal handled
+            handled += 1
+            trace.insert_verifier_record("False", f"signal {handled}", "")
+
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0007)
+            for number in range(1000):
+                _coder(trace, str(number))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert handled > 0
+        assert len(trace.trace_list) == 1000 + handled
+        texts = list(tree(tmp_path).values())
+        assert all(texts.count(f"signal {number}") == 1 for number in range(1, handled + 1))
 
     def test_a_wrong_option_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="layout"):
@@ -232,6 +291,16 @@ class TestTraceList:
         with pytest.raises(IndexError):
             records[5]
 
+    def test_has_the_programs_text_where_a_stranger_took_the_name(self, tmp_path: Path) -> None:
+        trace = Trace("o", "1", tmp_path)
+        _coder(trace, "one")
+        (tmp_path / "o" / "I1_S02_o_DO_CODER_prompt.txt").write_text("theirs")
+        for text in ("two", "three"):
+            _coder(trace, text)
+        assert [record.prompt for record in trace.trace_list] == ["prompt one", "prompt two", "prompt three"]
+        trace.insert_conductor_record("of three", "", "", ActionType.DO_CODER)
+        assert tree(tmp_path)["o/conductor/I1_S04_o_CheckCoder_result.txt"] == "of three"
+
     def test_keeps_no_text_in_memory(self, tmp_path: Path) -> None:
         trace = Trace("o", "1", tmp_path)
         for number in range(20):
@@ -244,11 +313,11 @@ class TestTraceList:
 
     def test_holds_few_files_open_however_many_traces_there_are(self, tmp_path: Path) -> None:
         before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-        traces = [Trace("o", "1", tmp_path / str(number)) for number in range(100)]
+        traces = [Trace("o", "1", tmp_path / str(number)) for number in range(300)]
         for trace in traces:
             _coder(trace)
         after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-        assert after - before < 200
+        assert after - before < 150
         assert all(trace.trace_list[0].result == REPLY for trace in traces)
 
 

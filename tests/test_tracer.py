@@ -215,3 +215,93 @@ def test_without_any_set_up_nothing_happens() -> None:
     with KernelTracer("o", "1") as tracer, tracer.coder(prompt="p") as action:
         action.record("r")
     assert not action.span.is_recording()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_in_a_second_run_the_conductor_follows_the_action_that_it_judges(
+    tmp_path: Path, provider: TracerProvider, inside: bool
+) -> None:
+    for run in ("first", "second"):
+        with KernelTracer("o", "1", provider) as tracer:
+            with tracer.coder(prompt=run) as action:
+                if inside:  # and so its span ends before the action's
+                    with tracer.conductor(judges=action) as verdict:
+                        verdict.record(run)
+            if not inside:
+                with tracer.conductor() as verdict:
+                    verdict.record(run)
+    written = tree(tmp_path)
+    for step, run in ((1, "first"), (2, "second")):
+        assert written[f"o/I1_S0{step}_o_DO_CODER_prompt.txt"] == run
+        assert written[f"o/conductor/I1_S0{step}_o_CheckCoder_result.txt"] == run
+
+
+def test_two_tracers_of_one_task_in_one_trace_keep_their_judgements_apart(
+    tmp_path: Path, provider: TracerProvider
+) -> None:
+    with provider.get_tracer("program").start_as_current_span("program"):
+        tracers = [KernelTracer("o", "1", provider) for _ in range(2)]
+        actions = []
+        for number, tracer in enumerate(tracers):
+            with tracer.coder(prompt=str(number)) as action:
+                actions.append(action)
+        for number, tracer in enumerate(tracers):
+            with tracer.conductor(judges=actions[number]) as verdict:
+                verdict.record(str(number))
+    written = tree(tmp_path)
+    for number in range(2):
+        assert written[f"o/I1_S0{number + 1}_o_DO_CODER_prompt.txt"] == str(number)
+        assert written[f"o/conductor/I1_S0{number + 1}_o_CheckCoder_result.txt"] == str(number)
+
+
+def test_the_conductors_span_links_to_the_one_it_judges(
+    provider: TracerProvider, seen: InMemorySpanExporter
+) -> None:
+    tracer = KernelTracer("o", "1", provider)
+    with tracer.verifier() as verification:
+        verification.record(True)
+    with tracer.conductor():
+        pass
+    [link] = _named(seen, "ANALYZE_ERROR").links
+    assert link.context == verification.span.get_span_context()
+
+
+def test_an_exception_without_a_text_passes_on(provider: TracerProvider, seen: InMemorySpanExporter) -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    with pytest.raises(MuteError), KernelTracer("o", "1", provider).coder():
+        raise MuteError
+    assert (_named(seen, "DO_CODER").status.description or "").startswith(
+        "MuteError: <MuteError: RuntimeError"
+    )
+
+
+def test_actions_that_are_garbage_are_collected_at_any_instant(tmp_path: Path) -> None:
+    """The collector ends their spans, also in the middle of writing another, in the same thread."""
+    exporter = KernelTraceSpanExporter(tmp_path)
+
+    async def abandoned(tracer: KernelTracer) -> None:
+        with tracer.coder(prompt="abandoned"):
+            await asyncio.get_running_loop().create_future()
+
+    async def live(tracer: KernelTracer) -> None:
+        with tracer.coder(prompt="live") as action:
+            await asyncio.sleep(0)
+            action.record("r")
+
+    async def main(provider: TracerProvider) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        for number in range(1500):
+            tracer = KernelTracer(f"op{number % 10}", str(number), provider)
+            asyncio.ensure_future(abandoned(tracer))  # noqa: RUF006 - nobody keeps it
+            await live(tracer)
+
+    with provider_of(exporter) as provider:
+        asyncio.run(main(provider))
+    counts = exporter.counts
+    assert counts.failed == 0
+    texts = list(tree(tmp_path).values())
+    assert texts.count("live") == 1500
+    assert texts.count("abandoned") == counts.written - 1500 > 0
