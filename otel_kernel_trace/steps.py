@@ -146,12 +146,12 @@ class StepsOnDisk:
         assert step is not None
         if record.span_id:
             self._by_span.put(record.span_id, step)
-        if wanted is not None:
-            for key in {(task, record.trace_id, wanted), (task, run, wanted)}:
-                if step == wanted:
-                    self._moved.drop(key)
-                else:
-                    self._moved.put(key, step)
+        if step != wanted and wanted is not None:
+            self._moved.put((task, record.trace_id, wanted), step)
+            self._moved.put((task, run, wanted), step)
+        elif self._moved and wanted is not None:
+            self._moved.drop((task, record.trace_id, wanted))
+            self._moved.drop((task, run, wanted))
         return step
 
     def _advance(self, task: _Task, wanted: int | None, least: int | None = None) -> tuple[int, int]:
@@ -163,13 +163,13 @@ class StepsOnDisk:
         return advanced
 
     def _take_gap(self, task: _Task, run: int, step: int) -> bool:
-        gaps = self._gaps.get((task, run))
+        gaps = self._gaps.get((task, run)) if self._gaps else None
         return gaps is not None and gaps.take(step)
 
     def _add_gap(self, task: _Task, run: int, first: int, last: int) -> None:
         if first <= last:
-            gaps = self._gaps.get((task, run)) or self._gaps.put((task, run), _Gaps())
-            gaps.add(first, last)
+            key = (task, run)
+            (self._gaps.get(key) or self._gaps.put(key, _Gaps())).add(first, last)
 
     def _counter(self, task: _Task) -> Counter:
         key = (self._store.root, task)
