@@ -17,9 +17,10 @@ from otel_kernel_trace.layout import File, Layout
 from otel_kernel_trace.losses import Counts, Losses, RefusedError
 from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.record import Record, read_record
+from otel_kernel_trace.scratch import Scratch
 from otel_kernel_trace.settings import OnExisting, read_settings
 from otel_kernel_trace.steps import StepNumbers, StepsAsGiven, StepsOnDisk
-from otel_kernel_trace.store import NewFile, Scratch, Store
+from otel_kernel_trace.store import NewFile, Store
 
 _NO_ACTION, _LOST = -1, -2
 """Instead of a step, for a span that is no action or none of ours, and for one that could not be written."""

@@ -14,7 +14,7 @@ from otel_kernel_trace.busy import busy
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.record import Record
-from otel_kernel_trace.store import Scratch
+from otel_kernel_trace.scratch import Scratch
 
 _ACTIONS = tuple(ActionType)
 _TREE_PARTS = (PROMPT, REASONING, ERROR_LOG)

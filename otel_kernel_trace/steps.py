@@ -13,12 +13,13 @@ from typing import Protocol
 
 from otel_kernel_trace.actions import ActionType
 from otel_kernel_trace.attributes import ERROR_LOG, PROMPT
+from otel_kernel_trace.counter import Counter
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.names import safe_name
 from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.record import Record
-from otel_kernel_trace.store import PRIVATE, Counter, Folder, Store
+from otel_kernel_trace.store import PRIVATE, Folder, Store
 
 _Task = tuple[str, str]
 

@@ -15,20 +15,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import threading
-import time
 import weakref
 from collections.abc import Iterator, Sequence
 
-if os.name != "posix":
-    raise ImportError(
-        "otel-kernel-trace writes its files relative to open folders, which needs a POSIX system: "
-        "Linux, macOS or WSL"
-    )
-
-import fcntl
-
+from otel_kernel_trace.counter import Counter, lock_file
 from otel_kernel_trace.recent import Recent
+from otel_kernel_trace.scratch import Scratch
 
 Folder = tuple[str, ...]
 """A folder below the root, one component an item."""
@@ -55,16 +47,8 @@ _NO_UNNAMED_FILES = frozenset(
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """What file systems without hard links answer (FAT, some network ones)."""
 
-_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
-"""What file systems without file locks answer (some network ones)."""
-
 _NO_FOLDER = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 """What opening a link or a file as a folder gives, by system."""
-
-_NUMBER_CHARS = 20
-_FAR = 1_000_000
-_LOCK_SECONDS = 1.0
-"""How long a process that was stopped while it held a lock can hold up the others."""
 
 
 class Store:
@@ -155,7 +139,7 @@ class Store:
         opened = self._folder(folder)
         fd = os.open(name, _O_SHARED, self._mode(), dir_fd=opened.fd)
         try:
-            _lock_file(fd)
+            lock_file(fd)
             yield
         finally:
             os.close(fd)  # and with it the lock
@@ -279,91 +263,6 @@ class Store:
                 os.close(fd)
 
 
-class Counter:
-    """A number in a file, advanced by one process at a time.
-
-    Thread-safe. To be opened anew in a forked child, which shares the parent's file lock.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self._lock = threading.Lock()
-        weakref.finalize(self, os.close, fd)
-
-    def advance(self, wanted: int | None, least: int | None = None) -> tuple[int, int] | None:
-        """Take ``wanted`` if it is above the number so far, else the next one.
-
-        Args:
-            wanted: at least 0, or None for the next one, which is at least 1. One that is
-                far ahead is not taken: it would leave no numbers for others.
-            least: what the number so far is taken to be if it is lower, or not there.
-
-        Returns:
-            The number before (-1: none) and the number taken. None, and nothing is taken,
-            where there is no number so far and ``least`` does not say.
-        """
-        with self._lock:
-            locked = _lock_file(self.fd)
-            try:
-                number = self.number
-                if number is None and least is None:
-                    return None
-                before = max(-1 if number is None else number, -1 if least is None else least)
-                ahead = wanted is not None and before < wanted <= before + _FAR
-                taken = wanted if ahead and wanted is not None else max(before + 1, 1)
-                # Of one length, so that one write replaces all of it.
-                os.pwrite(self.fd, b"%020d\n" % taken, 0)
-            finally:
-                if locked:
-                    fcntl.flock(self.fd, fcntl.LOCK_UN)
-        return before, taken
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the file was deleted, and with it what it counted."""
-        return os.fstat(self.fd).st_nlink == 0
-
-    @property
-    def number(self) -> int | None:
-        """The number so far, None where the file has none."""
-        digits = os.pread(self.fd, _NUMBER_CHARS, 0)
-        return int(digits) if digits.isdigit() else None
-
-
-class Scratch:
-    """Bytes put away on disk. Thread-safe."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._process = os.getpid()
-        self._size = 0
-        self._lock = threading.Lock()
-        weakref.finalize(self, os.close, fd)
-
-    @property
-    def is_writable(self) -> bool:
-        """False in a forked child, which shares the file with its parent and may only read."""
-        return self._process == os.getpid()
-
-    def append(self, content: bytes) -> int:
-        """Where the content begins; read it back with :meth:`read`."""
-        with self._lock:
-            offset = self._size
-            done = 0
-            while done < len(content):
-                done += os.pwrite(self._fd, memoryview(content)[done:], offset + done)
-            self._size = offset + done
-        return offset
-
-    def read(self, offset: int, size: int) -> bytes:
-        content = b""
-        while len(content) < size and (
-            more := os.pread(self._fd, size - len(content), offset + len(content))
-        ):
-            content += more
-        return content
-
-
 class _OpenFolder:
     """A folder held open; closed when nobody uses it any more."""
 
@@ -415,25 +314,6 @@ def _link(source_fd: int, source: str, target_fd: int, target: str) -> bool:
             return False
         os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
     return True
-
-
-def _lock_file(fd: int) -> bool:
-    """Lock a file; False where there are no locks or the holder does not go on."""
-    deadline = 0.0
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            now = time.monotonic()
-            deadline = deadline or now + _LOCK_SECONDS
-            if now > deadline:
-                return False
-            time.sleep(0.0001)
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                return False
-            raise
 
 
 def _temporary_name() -> str:

@@ -64,12 +64,12 @@ class TestDisk:
 
     def test_a_folder_of_somebody_elses(self, tmp_path: Path) -> None:
         (tmp_path / "logs").mkdir(mode=0o555)
-        exporter = KernelTraceSpanExporter(tmp_path / "logs")
+        exporter, span = KernelTraceSpanExporter(tmp_path / "logs"), action_span()
         with _forked() as child:
             if child.is_child:
                 if os.geteuid() == 0:  # may write anywhere
                     os.setuid(65534)
-                failed = exporter.export([action_span()]) is FAILURE
+                failed = exporter.export([span]) is FAILURE
                 child.ends(failed and exporter.counts == Counts(1, 0, 1))
         assert list((tmp_path / "logs").iterdir()) == []
 
