@@ -224,7 +224,12 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Generate kernels with agents, and trace them.")
+    parser = argparse.ArgumentParser(
+        description="Generate kernels with agents, and trace them.",
+        epilog="OPENAI_API_KEY or OPENAI_BASE_URL, and OPENAI_MODEL, choose the model; without them a "
+        "scripted one answers. The task id in file names is the time of the start: month, day, hour, "
+        "minute, second.",
+    )
     parser.add_argument("--op", nargs="+", choices=OPERATORS, default=list(OPERATORS), help="default: all")
     parser.add_argument("--log-dir", default="./kernel_trace_logs", help="root of the tree (%(default)s)")
     parser.add_argument(

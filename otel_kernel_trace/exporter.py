@@ -52,8 +52,8 @@ class KernelTraceSpanExporter(SpanExporter):
             after its last step; ``overwrite`` replaces files of the same name and keeps
             others; ``fail`` refuses records of which a file is there. Environment:
             ``OTEL_EXPORTER_KERNEL_TRACE_ON_EXISTING``; default ``continue``.
-        file_mode: permission bits of files, as ``0o600``; folders get the matching
-            ones. Environment: ``OTEL_EXPORTER_KERNEL_TRACE_FILE_MODE``, in octal;
+        file_mode: permission bits of files, as ``0o600`` or ``"600"``; folders get the
+            matching ones. Environment: ``OTEL_EXPORTER_KERNEL_TRACE_FILE_MODE``, in octal;
             default: left to the umask.
 
     Raises:
@@ -67,10 +67,11 @@ class KernelTraceSpanExporter(SpanExporter):
         *,
         layout: str | Layout | None = None,
         on_existing: OnExisting | None = None,
-        file_mode: int | None = None,
+        file_mode: int | str | None = None,
     ) -> None:
         settings = read_settings(log_dir, layout, on_existing, file_mode)
         self.log_dir = settings.log_dir
+        """Root of the tree: an absolute path without links."""
         self._layout = settings.layout
         self._on_existing = settings.on_existing
         self._store = Store(settings.log_dir, settings.file_mode)
@@ -96,7 +97,9 @@ class KernelTraceSpanExporter(SpanExporter):
         """Write the actions among ``spans``.
 
         Returns:
-            FAILURE where a record could not be written whole, or after shutdown.
+            FAILURE where a record could not be written whole, or after shutdown. SUCCESS
+            where this thread is in here already (called from a signal handler or the
+            garbage collector): the files are there when the outer call returns.
         """
         if busy.puts_off(lambda: self.export(spans)):
             return SpanExportResult.SUCCESS

@@ -183,7 +183,7 @@ def _fits(name: str) -> bool:
 
 
 class DesignLayout(_Numbered):
-    """The user's document to the letter: names of enum members."""
+    """The prescribed tree, to the letter: names of enum members."""
 
     name = "design"
     task_prefix = "I"

@@ -40,18 +40,22 @@ class TraceRecord:
 
     @property
     def prompt(self) -> str:
+        """What the model was asked; empty for a Verifier's record."""
         return self._records.text(self._index, PROMPT)
 
     @property
     def reasoning(self) -> str:
+        """What the model thought; empty for a Verifier's record."""
         return self._records.text(self._index, REASONING)
 
     @property
     def error_log(self) -> str:
+        """What compiler, run and comparison said; empty but for a Verifier's record."""
         return self._records.text(self._index, ERROR_LOG)
 
     @property
     def profile(self) -> str:
+        """Measurements as they were given; empty but for a Verifier's record."""
         return self._records.text(self._index, "profile")
 
     def __eq__(self, other: object) -> bool:

@@ -39,7 +39,7 @@ def read_settings(
     log_dir: str | os.PathLike[str] | None,
     layout: str | Layout | None,
     on_existing: OnExisting | None,
-    file_mode: int | None,
+    file_mode: int | str | None,
 ) -> Settings:
     """Settings from arguments, and from the environment for those that are None.
 
@@ -77,7 +77,10 @@ def _log_dir(value: object) -> str:
         raise TypeError(f"log_dir must be a str or a path of str, not {path!r}")
     if not path or "\0" in path:
         raise ValueError(f"a log_dir can't be {path!r}")
-    path = os.path.expanduser(path)
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
+        raise ValueError(f"there is no home folder for {path!r}; write ./{path} for a folder of that name")
+    path = expanded
     try:
         path = os.path.realpath(path)
     except OSError:  # the working folder is gone; the first record will tell
@@ -113,7 +116,7 @@ def _file_mode(value: object) -> int | None:
         except ValueError:
             raise ValueError(f"a file mode is octal, as 600 or 0o640, not {value!r}") from None
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"file_mode must be an int, as 0o600, not {value!r}")
+        raise TypeError(f"file_mode must be an int, as 0o600, or octal digits, not {value!r}")
     if not 0 <= value <= 0o777 or value & 0o600 != 0o600:
         raise ValueError(f"a file mode lies below 0o1000 and lets the owner read and write, not {value:#o}")
     return value

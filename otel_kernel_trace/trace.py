@@ -1,4 +1,4 @@
-"""The document's class: records whose files are there when the call returns."""
+"""Records of what happened, whose files are there when the call returns: AIKG's ``Trace``, drop-in."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from otel_kernel_trace.busy import busy
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
+from otel_kernel_trace.losses import Counts
 from otel_kernel_trace.recall import TraceRecords
 from otel_kernel_trace.settings import OnExisting, Settings, read_settings
 from otel_kernel_trace.task import TaskSpan
+from otel_kernel_trace.version import __version__
 
 _logger = logging.getLogger("otel_kernel_trace")
 
@@ -48,15 +50,17 @@ class Trace:
     Needs no OpenTelemetry set-up: the files are there when a call returns. Where the
     program has an SDK ``TracerProvider``, its processors get the same spans.
 
-    Apart from a wrong ``action_type``, nothing that happens in here fails the program:
-    what can't be written is counted and logged, and stays in :attr:`trace_list`.
+    Apart from a wrong ``action_type``, and from a wrong option when it is made, nothing in
+    here fails the program: what can't be written is counted (:attr:`counts`) and logged,
+    and stays in :attr:`trace_list`.
 
     Thread-safe, and usable in a forked child.
 
     Args:
         op_name: operator that the kernel computes.
         task_id: this attempt to produce one kernel.
-        log_dir: root of the tree, ``~`` expanded.
+        log_dir: root of the tree, ``~`` expanded. One that can't be is logged, and nothing
+            is written.
         layout, on_existing, file_mode: as of :class:`KernelTraceSpanExporter`, environment
             variables included.
 
@@ -72,13 +76,13 @@ class Trace:
         *,
         layout: str | Layout | None = None,
         on_existing: OnExisting | None = None,
-        file_mode: int | None = None,
+        file_mode: int | str | None = None,
     ) -> None:
         self.op_name = op_name
         self.task_id = task_id
         self.log_dir = log_dir
         self.base_doc: dict[str, object] = {}
-        """A place for the program's own documents; nothing here reads it."""
+        """A place for the program's own documents, as AIKG's ``Trace`` has; nothing here reads it."""
         self._exporter = _exporter_for_program(log_dir, layout, on_existing, file_mode)
         self._identity = (attributes.text(op_name), attributes.text(task_id))
         self._records = TraceRecords(*self._identity, self._exporter)
@@ -128,7 +132,8 @@ class Trace:
         """Record what a Verifier found. It takes a step even where it leaves no file.
 
         Args:
-            verify_res: the verdict, ``"True"`` or ``"False"``.
+            verify_res: the verdict, ``"True"`` or ``"False"``. Like ``profile`` it is on the
+                span and in ``trace_list``, and in no file.
             verify_log: what compiler, run and comparison said.
             profile: measurements, as JSON.
             action_type: ``VERIFY``.
@@ -178,8 +183,13 @@ class Trace:
         """For a forked child; not for users."""
         self._lock = threading.RLock()
 
+    @property
+    def counts(self) -> Counts:
+        """Records received, written and failed by all traces of this process in this tree."""
+        return self._exporter.counts if self._exporter else Counts(0, 0, 0)
+
     def close(self) -> None:
-        """End the task's root span in the program's own provider."""
+        """End the task's root span in the program's own provider; else it ends with the trace, or at exit."""
         self._task.end()
 
     def _insert(
@@ -234,7 +244,7 @@ class Trace:
             provider = trace.get_tracer_provider()
             if not isinstance(provider, TracerProvider):
                 return None
-            tracer = provider.get_tracer("otel_kernel_trace")
+            tracer = provider.get_tracer("otel_kernel_trace", __version__)
             return tracer.start_span(name, context=self._task.context(tracer), attributes=given, links=links)
         except Exception as error:  # noqa: BLE001 - other people's processors run in there
             _logger.warning("the program's TracerProvider did not take the span of a Trace: %r", error)
@@ -305,7 +315,7 @@ def _exporter_for_program(
     log_dir: str | os.PathLike[str] | None,
     layout: str | Layout | None,
     on_existing: OnExisting | None,
-    file_mode: int | None,
+    file_mode: int | str | None,
 ) -> KernelTraceSpanExporter | None:
     read_settings("/", layout, on_existing, file_mode)  # what the program got wrong, it is told
     try:

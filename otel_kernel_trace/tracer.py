@@ -14,6 +14,7 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.task import TaskSpan
+from otel_kernel_trace.version import __version__
 
 
 class _LiveAction:
@@ -68,9 +69,10 @@ class VerifierAction(_LiveAction):
         """Add the verdict and what led to it. A verdict that is no pass makes the span an error.
 
         Args:
-            result: whether the kernel is right: a bool, or ``"True"``, ``"False"``.
+            result: whether the kernel is right: a bool, or a text, of which ``"True"``,
+                ``"passed"``, ``"ok"``, ``"success"``, ``"yes"`` and ``"1"`` say that it is.
             error_log: what compiler, run and comparison said.
-            profile: measurements, as JSON.
+            profile: measurements, as JSON or as a dict; on the span, in no file.
             reference: source of the reference task.
             implementation: source of the kernel.
             script: source of the comparison.
@@ -99,12 +101,13 @@ class KernelTracer:
     >>> with tracer.coder(prompt="Write swish in Triton.") as action:
     ...     action.record(result="the model's reply", reasoning="its thoughts")
 
-    The actions stand under a root span of the task, which begins with the first of
-    them and ends with the ``with`` block of the tracer itself, where it is used as one,
-    by :meth:`close`, or with the tracer. An exception inside an action makes its span
-    an error, is noted there, and passes on.
+    It makes spans and nothing else: files come where ``tracer_provider`` has a
+    :class:`KernelTraceSpanExporter`. The actions stand under a root span,
+    ``kernel_task``, which begins with the first of them and ends with the tracer's own
+    ``with`` block, by :meth:`close`, else when the tracer is collected or at exit. An
+    exception inside an action makes its span an error, is noted there, and passes on.
 
-    Thread-safe; in asyncio, actions belong to the task that began them.
+    Thread-safe. In asyncio, spans nest by the asyncio task that they run in.
 
     Args:
         op_name: operator that the kernel computes.
@@ -120,7 +123,7 @@ class KernelTracer:
     ) -> None:
         self.op_name = op_name
         self.task_id = task_id
-        self._tracer = trace.get_tracer("otel_kernel_trace", tracer_provider=tracer_provider)
+        self._tracer = trace.get_tracer("otel_kernel_trace", __version__, tracer_provider=tracer_provider)
         self._task = TaskSpan(attributes.of_task(op_name, task_id))
         self._step = 0
         self._last = (0, "", trace.INVALID_SPAN_CONTEXT)
@@ -135,8 +138,8 @@ class KernelTracer:
         Raises:
             ValueError: ``action_type`` is not a Designer's.
         """
-        if agent_of(action_type.name) is not Agent.DESIGNER:
-            raise ValueError(f"{action_type} is no Designer's action")
+        if agent_of(_name_of(action_type)) is not Agent.DESIGNER:
+            raise ValueError(f"{action_type!r} is no Designer's action")
         return self._agent(action_type.name, prompt)
 
     def coder(
@@ -147,8 +150,8 @@ class KernelTracer:
         Raises:
             ValueError: ``action_type`` is not a Coder's.
         """
-        if agent_of(action_type.name) is not Agent.CODER:
-            raise ValueError(f"{action_type} is no Coder's action")
+        if agent_of(_name_of(action_type)) is not Agent.CODER:
+            raise ValueError(f"{action_type!r} is no Coder's action")
         return self._agent(action_type.name, prompt)
 
     def action(self, name: str, *, prompt: str | None = None) -> contextlib.AbstractContextManager[Action]:
@@ -182,7 +185,8 @@ class KernelTracer:
             judges: the action; default: the one of this tracer that began last.
 
         Raises:
-            ValueError: the action is none that a Conductor's check is for.
+            ValueError: on entering, where there is no such action, or none that a
+                Conductor's check is for.
         """
         if judges is not None:
             step, judged, span_context = judges.step, judges.action_type, judges.span.get_span_context()
@@ -190,6 +194,8 @@ class KernelTracer:
             with self._lock:
                 step, judged, span_context = self._last
         check = check_of(judged)
+        if check is None and not judged:
+            raise ValueError("there is no action yet that the Conductor could judge")
         if check is None:
             raise ValueError(f"no Conductor's check is for {judged!r}; use action() for agents of your own")
         name = check.name
@@ -253,6 +259,10 @@ class KernelTracer:
         with self._lock:
             self._step += 1
             return self._step
+
+
+def _name_of(action_type: object) -> str:
+    return action_type.name if isinstance(action_type, ActionType) else ""
 
 
 def _step_of(action: tuple[int, str, trace.SpanContext]) -> int:

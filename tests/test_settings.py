@@ -83,6 +83,7 @@ def test_an_empty_variable_is_not_set(
         ({"file_mode": 0o200}, ValueError),
         ({"file_mode": 1.5}, TypeError),
         ({"log_dir": ""}, ValueError),
+        ({"log_dir": "~nobody-of-that-name/x"}, ValueError),
         ({"log_dir": "a\0b"}, ValueError),
         ({"log_dir": b"bytes"}, TypeError),
         ({"log_dir": 7}, TypeError),

@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
 
 from otel_kernel_trace import ActionType, KernelTraceSpanExporter, Trace
+from otel_kernel_trace.losses import Counts
 from tests.spans import action_span
 from tests.tree import tree
 
@@ -194,9 +195,23 @@ class TestNothingFailsTheProgram:
 
     @pytest.mark.parametrize(
         "log_dir",
-        ["", "a\0b", 7, b"x", "\ud800", "/proc/nowhere", "/etc/passwd", "x/" * 3000, _Unprintable()],
+        [
+            "",
+            "a\0b",
+            7,
+            b"x",
+            "\ud800",
+            "/proc/nowhere",
+            "/etc/passwd",
+            "~nobody-of-that-name/x",
+            "x/" * 3000,
+            _Unprintable(),
+        ],
     )
-    def test_wherever_it_wants_it(self, log_dir: str) -> None:
+    def test_wherever_it_wants_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_dir: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
         trace = Trace("o", "1", log_dir)
         _coder(trace)
         trace.insert_verifier_record("False", "log", "profile")
@@ -204,6 +219,7 @@ class TestNothingFailsTheProgram:
         assert trace.trace_list[0].prompt == f"prompt {REPLY}"
         assert trace.trace_list[1].error_log == "log"
         assert trace.trace_list[1].prompt == ""
+        assert list(tmp_path.iterdir()) == []
 
     def test_where_the_tree_can_not_be_written(self, tmp_path: Path) -> None:
         (tmp_path / "o").write_text("in the way")
@@ -212,6 +228,7 @@ class TestNothingFailsTheProgram:
             _coder(trace, str(number))
         assert [record.result for record in trace.trace_list] == ["0", "1", "2"]
         assert [record.prompt for record in trace.trace_list] == ["prompt 0", "prompt 1", "prompt 2"]
+        assert trace.counts == Counts(3, 0, 3)
 
     def test_names_without_a_text(self, tmp_path: Path) -> None:
         _coder(Trace(_Unprintable(), _Unprintable(), tmp_path))  # type: ignore[arg-type]
