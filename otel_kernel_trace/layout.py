@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from otel_kernel_trace.actions import Agent, action_named, agent_of
@@ -20,7 +20,7 @@ from otel_kernel_trace.reply import document
 Folder = tuple[str, ...]
 """A folder below ``log_dir``, one component an item."""
 
-_AGENT_PARTS = (PROMPT, REASONING, RESULT)
+_AGENT_PARTS = frozenset({PROMPT, REASONING, RESULT})
 
 _ASCII_NAME_CHARS = MAX_NAME_BYTES // 4
 """A name of so few characters is short enough in any script."""
@@ -102,23 +102,26 @@ class _Numbered(Layout):
     def action(self, action_type: str) -> str:
         """How file names call an action."""
 
-    def texts(self, parts: Mapping[str, str], agent: Agent | None) -> Iterator[tuple[str, str]]:
+    def texts(self, parts: Mapping[str, str], agent: Agent | None) -> Sequence[tuple[str, str]]:
         """The parts that are written, with the text of each file.
 
         Designer and Coder have their three parts whatever was given, the result being
         the code and comment of the reply. Elsewhere an empty text makes no file.
         """
-        if agent is Agent.DESIGNER or agent is Agent.CODER:
-            for part in _AGENT_PARTS:
-                text = parts.get(part, "")
-                yield part, document(text) if part == RESULT else text
-            for part, text in parts.items():
-                if part not in _AGENT_PARTS and (text or part != ERROR_LOG):
-                    yield part, text
-        else:
-            for part, text in parts.items():
-                if text:
-                    yield part, text
+        if agent is not Agent.DESIGNER and agent is not Agent.CODER:
+            return [(part, text) for part, text in parts.items() if text]
+        texts = [
+            (PROMPT, parts.get(PROMPT, "")),
+            (REASONING, parts.get(REASONING, "")),
+            (RESULT, document(parts.get(RESULT, ""))),
+        ]
+        if not parts.keys() <= _AGENT_PARTS:
+            texts += [
+                (part, text)
+                for part, text in parts.items()
+                if part not in _AGENT_PARTS and (text or part != ERROR_LOG)
+            ]
+        return texts
 
     def steps_among(self, entries: Iterable[str], op_name: str, task_id: str) -> Iterator[int]:
         del op_name  # the folder is the op's own
@@ -225,5 +228,5 @@ class AkgAgentsLayout(_Numbered):
             return action_type
         return "conductor_decision" if agent is Agent.CONDUCTOR else agent.value
 
-    def texts(self, parts: Mapping[str, str], agent: Agent | None) -> Iterator[tuple[str, str]]:
-        yield from parts.items()
+    def texts(self, parts: Mapping[str, str], agent: Agent | None) -> Sequence[tuple[str, str]]:
+        return list(parts.items())
