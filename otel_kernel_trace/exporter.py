@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.busy import busy
 from otel_kernel_trace.forking import after_fork_in_child
-from otel_kernel_trace.layout import File, Layout
+from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.losses import Counts, Losses, RefusedError
 from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.record import Record, read_record
@@ -183,11 +183,15 @@ class KernelTraceSpanExporter(SpanExporter):
         is_conductor = agent_of(record.action_type) is Agent.CONDUCTOR
         step = self._steps.judged(record) if is_conductor else self._steps.claim(record)
         for attempt in range(1, _MAX_ATTEMPTS):
-            files = self._layout.files(record, step, attempt if is_conductor else 1)
+            files = [
+                # What UTF-8 can't hold, lone surrogates, is written as in a Python literal.
+                (folder, name, text.encode("utf-8", "backslashreplace"))
+                for _, folder, name, text in self._layout.files(record, step, attempt if is_conductor else 1)
+            ]
             if self._on_existing == "overwrite":
                 if self._overwrites(record, files):
                     return step
-            elif self._store.publish([_encoded(file) for file in files]):
+            elif self._store.publish(files):
                 return step
             elif self._on_existing == "fail":
                 raise RefusedError(f"step {step} of the task has files already, and on_existing is 'fail'")
@@ -195,20 +199,15 @@ class KernelTraceSpanExporter(SpanExporter):
                 step = self._steps.claim(record, was_taken=True)
         raise RefusedError(f"no free name after {_MAX_ATTEMPTS} attempts")
 
-    def _overwrites(self, record: Record, files: Sequence[File]) -> bool:
+    def _overwrites(self, record: Record, files: Sequence[NewFile]) -> bool:
         """Replace what an earlier run left; False where a file is this run's own."""
-        names = [(record.trace_id, file.folder, file.name) for file in files]
+        names = [(record.trace_id, folder, name) for folder, name, _ in files]
         if any(self._own_names.get(name) for name in names):
             return False
-        self._store.publish([_encoded(file) for file in files], replace=True)
+        self._store.publish(files, replace=True)
         for name in names:
             self._own_names.put(name, True)
         return True
-
-
-def _encoded(file: File) -> NewFile:
-    # What UTF-8 can't hold, lone surrogates, is written as it would stand in a Python literal.
-    return file.folder, file.name, file.text.encode("utf-8", "backslashreplace")
 
 
 def _described(record: Record | None) -> str:

@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.trace import Link
+from opentelemetry.trace import Link, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
+from otel_kernel_trace.actions import Agent, agent_of
 
 _PREFIX_LENGTH = len(attributes.PART_PREFIX)
 _MAX_STEP = 2**31 - 1
@@ -71,14 +72,15 @@ def read_record(span: ReadableSpan) -> Record | None:
     }
     if action_type is None and not parts:
         return None
-    if span.events and not parts.get(attributes.ERROR_LOG):
+    if span.status.status_code is StatusCode.ERROR and not parts.get(attributes.ERROR_LOG):
         _add_exception(parts, span.events)
     context = span.context
+    action = span.name if action_type is None else _text(action_type)
     written_in = given.get(attributes.LOG_DIR)
     return Record(
         op_name=_name(given.get(attributes.OP_NAME)),
         task_id=_name(given.get(attributes.TASK_ID)),
-        action_type=span.name if action_type is None else _text(action_type),
+        action_type=action,
         step=_step(given.get(attributes.STEP)),
         parts=parts,
         verification=_verification(given),
@@ -86,7 +88,7 @@ def read_record(span: ReadableSpan) -> Record | None:
         trace_id=context.trace_id if context else 0,
         span_id=context.span_id if context else 0,
         is_root=span.parent is None,
-        judges=_judged(span.links) if span.links else 0,
+        judges=_judged(span.links) if agent_of(action) is Agent.CONDUCTOR else 0,
     )
 
 
@@ -125,7 +127,7 @@ def _judged(links: Sequence[Link]) -> int:
 
 
 def _add_exception(parts: dict[str, str], events: Sequence[Event]) -> None:
-    """An action that raised and logged nothing has its traceback for an error log."""
+    """An action that failed by an exception and logged nothing has the traceback for an error log."""
     for event in events:
         stacktrace = event.attributes.get("exception.stacktrace") if event.attributes else None
         if stacktrace is not None and event.name == "exception":

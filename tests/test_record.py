@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.trace import StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.record import Verification, read_record
@@ -95,8 +96,12 @@ def test_the_traceback_of_an_exception_is_the_error_log_unless_there_is_one() ->
             _ = 1 / 0
         except ZeroDivisionError as error:
             span.record_exception(error)
-        span.end()
         assert isinstance(span, ReadableSpan)
+        handled = read_record(span)
+        assert handled is not None
+        assert handled.parts == parts  # an exception that did not fail the action is none of its errors
+        span.set_status(StatusCode.ERROR)
+        span.end()
         record = read_record(span)
         assert record is not None
         assert expected in record.parts["error_log"]
