@@ -79,12 +79,22 @@ class Store:
         Raises:
             OSError: a file could not be written. Those before it stay.
         """
-        try:
-            return self._publish(files, replace)
-        except FileNotFoundError:
-            # A folder was deleted under us: make it anew, once.
-            _folders.clear()
-            return self._publish(files, replace)
+        opened: _OpenFolder | None = None
+        last_folder: Folder | None = None
+        for index, (folder, name, content) in enumerate(files):
+            if opened is None or folder != last_folder:
+                opened, last_folder = self._folder(folder), folder
+            try:
+                published = self._publish_one(opened, name, content, replace)
+            except FileNotFoundError:
+                # The folder was deleted since: make it anew, once.
+                _folders.clear()
+                opened = self._folder(folder)
+                published = self._publish_one(opened, name, content, replace)
+            if not published:
+                self._withdraw(files[:index])
+                return False
+        return True
 
     def read(self, folder: Folder, name: str) -> bytes:
         """The content of a file; a link is not followed."""
@@ -159,17 +169,6 @@ class Store:
         scratch = Scratch(fd)
         _scratches[id(scratch)] = scratch
         return scratch
-
-    def _publish(self, files: Sequence[NewFile], replace: bool) -> bool:
-        opened: _OpenFolder | None = None
-        last_folder: Folder | None = None
-        for index, (folder, name, content) in enumerate(files):
-            if opened is None or folder != last_folder:
-                opened, last_folder = self._folder(folder), folder
-            if not self._publish_one(opened, name, content, replace):
-                self._withdraw(files[:index])
-                return False
-        return True
 
     def _withdraw(self, files: Sequence[NewFile]) -> None:
         for folder, name, _ in files:

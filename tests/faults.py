@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,3 +58,29 @@ def _mount(*arguments: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may mount a file system")
     subprocess.run(["mount", *arguments], check=True)
+
+
+class forked:  # noqa: N801 - reads as a word
+    """Runs the block twice, in a child and in its parent, which waits for the child's verdict."""
+
+    def __enter__(self) -> forked:
+        self._pid = os.fork()
+        self.is_child = self._pid == 0
+        return self
+
+    def ends(self, as_expected: bool) -> None:
+        os._exit(0 if as_expected else 1)
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_child:
+            os._exit(2)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                assert os.waitstatus_to_exitcode(status) == 0
+                return
+            time.sleep(0.01)
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        pytest.fail("the child hangs")
