@@ -7,11 +7,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from otel_kernel_trace.actions import ActionType
+    from otel_kernel_trace.configuration import configure
     from otel_kernel_trace.exporter import KernelTraceSpanExporter
+    from otel_kernel_trace.linked import LinkedSpanExporter
+    from otel_kernel_trace.processor import KernelTraceSpanProcessor
     from otel_kernel_trace.trace import Trace
     from otel_kernel_trace.tracer import Action, KernelTracer, VerifierAction
 
-__all__ = ["Action", "ActionType", "KernelTraceSpanExporter", "KernelTracer", "Trace", "VerifierAction"]
+__all__ = [
+    "Action",
+    "ActionType",
+    "KernelTraceSpanExporter",
+    "KernelTraceSpanProcessor",
+    "KernelTracer",
+    "LinkedSpanExporter",
+    "Trace",
+    "VerifierAction",
+    "configure",
+]
 
 # Loaded when first asked for: KernelTracer needs OpenTelemetry's API alone, and a library
 # that uses it should not make every program load the SDK.
@@ -19,9 +32,12 @@ _HOMES = {
     "Action": "tracer",
     "ActionType": "actions",
     "KernelTraceSpanExporter": "exporter",
+    "KernelTraceSpanProcessor": "processor",
     "KernelTracer": "tracer",
+    "LinkedSpanExporter": "linked",
     "Trace": "trace",
     "VerifierAction": "tracer",
+    "configure": "configuration",
 }
 
 

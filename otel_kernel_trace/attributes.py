@@ -2,7 +2,7 @@
 
 A span that carries them is an action, whoever made it. Model calls use
 OpenTelemetry's GenAI semantic conventions (``gen_ai.*``) and have no names here
-beyond the two that say which agent acts.
+beyond those that say which agent acts, and what it spent.
 """
 
 from __future__ import annotations
@@ -73,9 +73,21 @@ span to the program's own provider; this says where the files are, and keeps an
 exporter for the same tree from writing them again.
 """
 
+INCOMPLETE: Final = "kernel_trace.incomplete"
+"""What is known to be missing of a record because the SDK's limits cut it (string, one line each)."""
+
+PENDING: Final = "kernel_trace.pending"
+"""On a span in the index: true where it had begun and not ended (bool)."""
+
+LAYOUT: Final = "kernel_trace.layout"
+"""On a span in the index: name of the tree's layout (string)."""
+
 JUDGES: Final = "kernel_trace.judges"
 """On a Conductor's span: attribute (bool, true) of the link to the span of the action that it judges."""
 
+GEN_AI_RESPONSE_MODEL: Final = "gen_ai.response.model"
+GEN_AI_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+GEN_AI_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 GEN_AI_OPERATION_NAME: Final = "gen_ai.operation.name"
 GEN_AI_AGENT_NAME: Final = "gen_ai.agent.name"
 """https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-agent-spans/"""

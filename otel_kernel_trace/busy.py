@@ -20,6 +20,11 @@ class _Busy(threading.local):
         self._depth = 0
         self._later: list[Callable[[], object]] = []
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether this thread is in the middle of ours."""
+        return self._depth > 0
+
     def puts_off(self, work: Callable[[], object]) -> bool:
         """Whether this thread is busy; then ``work`` is called when it no longer is."""
         if self._depth:

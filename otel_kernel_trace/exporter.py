@@ -10,24 +10,23 @@ from collections.abc import Sequence
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.attributes import OP_NAME, PART_PREFIX
 from otel_kernel_trace.busy import busy
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
+from otel_kernel_trace.live import Live, known
 from otel_kernel_trace.losses import Counts, Losses, RefusedError
-from otel_kernel_trace.recent import Recent
-from otel_kernel_trace.record import Record, read_record
+from otel_kernel_trace.modelcalls import is_model_call
+from otel_kernel_trace.record import Record, attributes_of, read_record
+from otel_kernel_trace.recorder import Recorder
+from otel_kernel_trace.reference import Begun
 from otel_kernel_trace.scratch import Scratch
 from otel_kernel_trace.settings import OnExisting, read_settings
-from otel_kernel_trace.steps import StepNumbers, StepsAsGiven, StepsOnDisk
-from otel_kernel_trace.store import NewFile, Store
+from otel_kernel_trace.store import Store
+from otel_kernel_trace.written import is_processors, remember
 
 _NO_ACTION, _LOST = -1, -2
 """Instead of a step, for a span that is no action or none of ours, and for one that could not be written."""
-
-_MAX_OWN_NAMES = 4096
-_MAX_ATTEMPTS = 1000
-"""Names tried for a record before its task is taken for hopeless."""
 
 
 class KernelTraceSpanExporter(SpanExporter):
@@ -73,14 +72,8 @@ class KernelTraceSpanExporter(SpanExporter):
         self.log_dir = settings.log_dir
         """Root of the tree: an absolute path without links."""
         self._layout = settings.layout
-        self._on_existing = settings.on_existing
         self._store = Store(settings.log_dir, settings.file_mode)
-        self._steps: StepNumbers = (
-            StepsOnDisk(self._store, settings.layout)
-            if settings.on_existing == "continue"
-            else StepsAsGiven()
-        )
-        self._own_names: Recent[tuple[int, tuple[str, ...], str], bool] = Recent(_MAX_OWN_NAMES)
+        self._recorder = Recorder(self._store, settings.layout, settings.on_existing)
         self._losses = Losses(settings.log_dir)
         self._scratch: Scratch | None = None
         self._lock = threading.Lock()
@@ -104,13 +97,37 @@ class KernelTraceSpanExporter(SpanExporter):
         if busy.puts_off(lambda: self.export(spans)):
             return SpanExportResult.SUCCESS
         with busy:
-            steps = [self._write(span) for span in spans]
+            steps = [self._write(span, is_shown=True) for span in spans]
         if self._is_shut_down or _LOST in steps:
             return SpanExportResult.FAILURE
         return SpanExportResult.SUCCESS
 
+    def begin(self, span: ReadableSpan, live: Live) -> Begun | None:
+        """Write what an action has when it begins; what can't be written then comes with its end.
+
+        Args:
+            span: just started.
+            live: what is known of it; has :attr:`log_dir` in its ``begun`` afterwards.
+
+        Returns:
+            What is on disk, None where that is nothing.
+        """
+        begun = record = None
+        with busy:
+            try:
+                record = read_record(span)
+                if record is not None and record.written_in == self.log_dir:
+                    return None  # by a Trace
+                live.begun[self.log_dir] = None
+                if record is not None and not self._is_shut_down:
+                    live.begun[self.log_dir] = begun = self._recorder.begin(record)
+                    self._recorder.tell_begun(span, record, begun)
+            except Exception as error:  # noqa: BLE001 - the program that we watch goes on
+                self._losses.report(f"the beginning of {_described(record)}", error)
+        return begun
+
     def write(self, span: ReadableSpan) -> int | None:
-        """Write one action.
+        """Write one action, even where its span says that this tree has it.
 
         Returns:
             The step that it has on disk; None where it could not be written whole, or is none.
@@ -129,13 +146,14 @@ class KernelTraceSpanExporter(SpanExporter):
             OSError: the tree can't be read or written.
         """
         with busy:
-            return self._steps.reserve(op_name, task_id)
+            return self._recorder.steps.reserve(op_name, task_id)
 
     def read_part(self, record: Record, step: int, part: str) -> str | None:
         """A part of a record that was written at ``step``, None where no file holds it."""
+        attribute = PART_PREFIX + part
         with busy:
             for file in self._layout.files(record, step):
-                if file.part == part:
+                if file.attribute == attribute:
                     with contextlib.suppress(OSError):
                         return self._store.read(file.folder, file.name).decode("utf-8", "surrogateescape")
         return None
@@ -163,51 +181,42 @@ class KernelTraceSpanExporter(SpanExporter):
         """For a forked child; not for users."""
         self._lock = threading.Lock()
 
-    def _write(self, span: ReadableSpan) -> int:
+    def _write(self, span: ReadableSpan, *, is_shown: bool = False) -> int:
         """The step of the span's record on disk, or why it has none."""
         record = None
         try:
             record = read_record(span)
-            if record is None or record.written_in == self.log_dir:
+            if is_shown and is_processors(span, self.log_dir):
+                return _NO_ACTION
+            if record is None:
+                self._note(span)
+                return _NO_ACTION
+            if is_shown and record.written_in == self.log_dir:
                 return _NO_ACTION
             if self._is_shut_down:
                 raise RefusedError("the exporter has been shut down")
-            step = self._publish(record)
-            self._losses.count_written()
+            live = known(record.trace_id, record.span_id)
+            begun = live.begun.get(self.log_dir) if live else None
+            written = self._recorder.finish(span, record, begun)
         except Exception as error:  # noqa: BLE001 - the program that we watch goes on
             self._losses.count_failed(_described(record), error)
             return _LOST
-        return step
+        self._losses.count_written()
+        if record.incomplete:
+            self._losses.warn(f"{_described(record)} is incomplete: {record.incomplete}")
+        remember(span, self.log_dir, written)
+        return written.step
 
-    def _publish(self, record: Record) -> int:
-        is_conductor = agent_of(record.action_type) is Agent.CONDUCTOR
-        step = self._steps.judged(record) if is_conductor else self._steps.claim(record)
-        for attempt in range(1, _MAX_ATTEMPTS):
-            files = [
-                # What UTF-8 can't hold, lone surrogates, is written as in a Python literal.
-                (folder, name, text.encode("utf-8", "backslashreplace"))
-                for _, folder, name, text in self._layout.files(record, step, attempt if is_conductor else 1)
-            ]
-            if self._on_existing == "overwrite":
-                if self._overwrites(record, files):
-                    return step
-            elif self._store.publish(files):
-                return step
-            elif self._on_existing == "fail":
-                raise RefusedError(f"step {step} of the task has files already, and on_existing is 'fail'")
-            if not is_conductor:
-                step = self._steps.claim(record, was_taken=True)
-        raise RefusedError(f"no free name after {_MAX_ATTEMPTS} attempts")
-
-    def _overwrites(self, record: Record, files: Sequence[NewFile]) -> bool:
-        """Replace what an earlier run left; False where a file is this run's own."""
-        names = [(record.trace_id, folder, name) for folder, name, _ in files]
-        if any(self._own_names.get(name) for name in names):
-            return False
-        self._store.publish(files, replace=True)
-        for name in names:
-            self._own_names.put(name, True)
-        return True
+    def _note(self, span: ReadableSpan) -> None:
+        """A line in the index for a task or a model call."""
+        given = attributes_of(span)
+        if self._is_shut_down or not (OP_NAME in given or is_model_call(given)):
+            return
+        try:
+            self._recorder.note(span, given)
+        except Exception as error:  # noqa: BLE001 - as above; and no record is lost
+            self._losses.report(f"the line of span {span.name[:100]!r} in the index", error)
+        remember(span, self.log_dir, None)
 
 
 def _described(record: Record | None) -> str:

@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from otel_kernel_trace.actions import Agent, action_named, agent_of
-from otel_kernel_trace.attributes import ERROR_LOG, PROMPT, REASONING, RESULT
+from otel_kernel_trace.attributes import (
+    ERROR_LOG,
+    INCOMPLETE,
+    PART_PREFIX,
+    PROMPT,
+    REASONING,
+    RESULT,
+    VERIFY_SOURCE_IMPLEMENTATION,
+    VERIFY_SOURCE_REFERENCE,
+    VERIFY_SOURCE_SCRIPT,
+)
 from otel_kernel_trace.names import MAX_NAME_BYTES, safe_name
 from otel_kernel_trace.record import Record, Verification
 from otel_kernel_trace.reply import document
@@ -20,6 +30,7 @@ from otel_kernel_trace.reply import document
 Folder = tuple[str, ...]
 """A folder below ``log_dir``, one component an item."""
 
+_PREFIX = len(PART_PREFIX)
 _AGENT_PARTS = frozenset({PROMPT, REASONING, RESULT})
 
 _ASCII_NAME_CHARS = MAX_NAME_BYTES // 4
@@ -32,8 +43,8 @@ _SHORTENED_BYTES = 48
 class File(NamedTuple):
     """One file to write. A tuple, as records have several of them and every one is made anew."""
 
-    part: str
-    """The part's name; for a source of a verification ``source.reference`` and so on."""
+    attribute: str
+    """Name of the span attribute whose text the file holds."""
     folder: Folder
     name: str
     text: str
@@ -85,13 +96,19 @@ class _Numbered(Layout):
         mark = "" if copy == 1 else f"~{copy}"
         before = f"{self._row(step, record.task_id)}_{safe_name(record.op_name)}_{safe_name(action)}_"
         planned = []
-        for part, text in self.texts(record.parts, agent):
-            name = f"{before}{safe_name(part)}{mark}.txt"
+        named = [
+            (PART_PREFIX + part, safe_name(part), text) for part, text in self.texts(record.parts, agent)
+        ]
+        if record.incomplete:
+            named.append((INCOMPLETE, "~incomplete", record.incomplete))
+        for attribute, part, text in named:
+            name = f"{before}{part}{mark}.txt"
             if not _fits(name):
-                op, short, last = (safe_name(n, _SHORTENED_BYTES) for n in (record.op_name, action, part))
+                op, short = (safe_name(n, _SHORTENED_BYTES) for n in (record.op_name, action))
+                last = part if attribute == INCOMPLETE else safe_name(attribute[_PREFIX:], _SHORTENED_BYTES)
                 row = self._row(step, record.task_id, _SHORTENED_BYTES)
                 name = f"{row}_{op}_{short}_{last}{mark}.txt"
-            planned.append(File(part, folder, name, text))
+            planned.append(File(attribute, folder, name, text))
         if record.verification is not None:
             planned.extend(self._sources(record, record.verification, step, mark))
         return planned
@@ -162,17 +179,19 @@ class _Numbered(Layout):
 
         where = (*self.folder(record.op_name), _fitting(folder))
         taken: set[str] = set()
-        for role, name, text in (
-            ("reference", source(verification.framework), verification.reference),
-            ("implementation", source(verification.impl_type), verification.implementation),
-            ("script", _fitting(lambda max_bytes: f"verify_{op(max_bytes)}{mark}.py"), verification.script),
+        script = _fitting(lambda max_bytes: f"verify_{op(max_bytes)}{mark}.py")
+        for attribute, name, text in (
+            (VERIFY_SOURCE_REFERENCE, source(verification.framework), verification.reference),
+            (VERIFY_SOURCE_IMPLEMENTATION, source(verification.impl_type), verification.implementation),
+            (VERIFY_SOURCE_SCRIPT, script, verification.script),
         ):
             if text is None:
                 continue
             # Reference and implementation may be written in the same thing.
+            role = attribute.rpartition(".")[2]
             unique = name if name not in taken else f"{name.removesuffix('.py')}~{role}.py"
             taken.add(unique)
-            yield File(f"source.{role}", where, unique, text)
+            yield File(attribute, where, unique, text)
 
 
 def _fitting(joined: Callable[[int], str]) -> str:

@@ -50,27 +50,43 @@ class Losses:
             self._written += 1
 
     def count_failed(self, what: str, error: Exception) -> None:
-        """Count a record as lost, and log it unless its kind was logged a short while ago."""
-        name = _name_of(error)
-        now = time.monotonic()
+        """Count a record as lost, and report it."""
         with self._lock:
             self._failed += 1
+        self.report(what, error)
+
+    def report(self, what: str, error: Exception) -> None:
+        """Log what could not be written, unless its kind was logged a short while ago."""
+        name = _name_of(error)
+        more = self._more_of(name)
+        if more is not None:
+            is_expected = isinstance(error, (OSError, RefusedError))
+            _logger.error(
+                "could not write %s below %s: %s: %s%s",
+                what,
+                self._where,
+                name,
+                error,
+                more,
+                exc_info=None if is_expected else error,
+            )
+
+    def warn(self, message: str) -> None:
+        """Log that something is not as it should be, unless that was logged a short while ago."""
+        more = self._more_of("warning")
+        if more is not None:
+            _logger.warning("%s%s", message, more)
+
+    def _more_of(self, name: str) -> str | None:
+        """How many of a kind were not logged since the last that was; None where this is not to be, too."""
+        now = time.monotonic()
+        with self._lock:
             kind = self._kinds.setdefault(name, _Kind())
             if kind.logged is not None and now - kind.logged < _LOG_SECONDS:
                 kind.unlogged += 1
-                return
+                return None
             unlogged, kind.unlogged, kind.logged = kind.unlogged, 0, now
-        more = f" ({unlogged} more of this kind since the last line)" if unlogged else ""
-        is_expected = isinstance(error, (OSError, RefusedError))
-        _logger.error(
-            "could not write %s below %s: %s: %s%s",
-            what,
-            self._where,
-            name,
-            error,
-            more,
-            exc_info=None if is_expected else error,
-        )
+        return f" ({unlogged} more of this kind since the last line)" if unlogged else ""
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()

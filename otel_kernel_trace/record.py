@@ -14,12 +14,15 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.live import Whole, whole
 
 _PREFIX_LENGTH = len(attributes.PART_PREFIX)
 _MAX_STEP = 2**31 - 1
 """A larger number is no step: names would grow with it, and nothing could follow."""
 
 _UNKNOWN = "unknown"
+
+_TEXT_PREFIXES = (attributes.PART_PREFIX, "kernel_trace.verify.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,10 @@ class Record(NamedTuple):
     """Whether the span has no parent: then its trace says nothing of the run it is of."""
     judges: int = 0
     """Id of the span that a Conductor's span judges, 0 where it does not say."""
+    incomplete: str = ""
+    """What the SDK's limits are known to have cut, a line each."""
+    attributes: Mapping[str, AttributeValue] = MappingProxyType({})
+    """All attributes of the span, before the SDK's limits as far as they are known."""
 
 
 def read_record(span: ReadableSpan) -> Record | None:
@@ -63,7 +70,10 @@ def read_record(span: ReadableSpan) -> Record | None:
     A span is an action when it has an action type or a part; the root span of a task
     has neither. Values of unexpected types are written as text rather than refused.
     """
-    given = attributes_of(span)
+    context = span.context
+    seen = attributes_of(span)
+    known = whole(context.trace_id, context.span_id, seen) if context else Whole(seen, (), False)
+    given = known.attributes
     action_type = given.get(attributes.ACTION_TYPE)
     parts = {
         key[_PREFIX_LENGTH:]: value if type(value) is str else _text(value)
@@ -74,7 +84,6 @@ def read_record(span: ReadableSpan) -> Record | None:
         return None
     if span.status.status_code is StatusCode.ERROR and not parts.get(attributes.ERROR_LOG):
         _add_exception(parts, span.events)
-    context = span.context
     action = span.name if action_type is None else _text(action_type)
     written_in = given.get(attributes.LOG_DIR)
     return Record(
@@ -89,7 +98,34 @@ def read_record(span: ReadableSpan) -> Record | None:
         span_id=context.span_id if context else 0,
         is_root=span.parent is None,
         judges=_judged(span.links) if agent_of(action) is Agent.CONDUCTOR else 0,
+        incomplete=_incomplete(span, known),
+        attributes=given,
     )
+
+
+def _incomplete(span: ReadableSpan, known: Whole) -> str:
+    """What the SDK's limits cut of the texts and could not be made good."""
+    told = known.attributes.get(attributes.INCOMPLETE)
+    lines = [_text(told)] if told else []
+    # The limit that the span was made with; the SDK says it nowhere else.
+    limit = getattr(getattr(span, "_attributes", None), "max_value_len", None)
+    if limit is not None:
+        lines += [
+            f"{name}: cut to {limit} characters by the SDK's limit, or just as long"
+            for name, value in known.attributes.items()
+            if name.startswith(_TEXT_PREFIXES)
+            and isinstance(value, str)
+            and len(value) == limit
+            and name not in known.known
+        ]
+    if span.dropped_attributes and not known.is_all:
+        lines.append(f"{span.dropped_attributes} attributes were dropped at the SDK's limit of their number")
+    return "\n".join(lines)
+
+
+def is_action(given: Mapping[str, AttributeValue]) -> bool:
+    """Whether attributes are those of an action: a type or a part."""
+    return attributes.ACTION_TYPE in given or any(key.startswith(attributes.PART_PREFIX) for key in given)
 
 
 def attributes_of(span: ReadableSpan) -> Mapping[str, AttributeValue]:

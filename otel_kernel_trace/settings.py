@@ -16,12 +16,20 @@ LAYOUT_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LAYOUT"
 ON_EXISTING_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_ON_EXISTING"
 FILE_MODE_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_FILE_MODE"
 
+LINKED_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LINKED"
+PREVIEW_CHARS_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_PREVIEW_CHARS"
+LINK_BASE_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LINK_BASE"
+
+DEFAULT_PREVIEW_CHARS: Final = 1024
 DEFAULT_LOG_DIR: Final = "kernel_trace_logs"
 
 OnExisting = Literal["continue", "overwrite", "fail"]
 
 _T = TypeVar("_T")
 _logger = logging.getLogger("otel_kernel_trace")
+
+_told: set[tuple[str, str]] = set()
+"""Bad values that were logged: a process may make several exporters of one environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,28 @@ def read_settings(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """Checked settings of an exporter that sends previews."""
+
+    preview_chars: int
+    link_base: str | None
+    """Ends with ``/``."""
+
+
+def read_link_settings(preview_chars: int | None, link_base: str | None) -> LinkSettings:
+    """Settings from arguments, else from the environment, as :func:`read_settings` has them.
+
+    Raises:
+        ValueError: an argument is not one of those that can be.
+        TypeError: an argument is of the wrong type.
+    """
+    return LinkSettings(
+        preview_chars=_given(_preview_chars, preview_chars, PREVIEW_CHARS_VARIABLE, DEFAULT_PREVIEW_CHARS),
+        link_base=_given(_link_base, link_base, LINK_BASE_VARIABLE, None),
+    )
+
+
 def _given(check: Callable[[object], _T], argument: object, variable: str, default: object) -> _T:
     if argument is not None:
         return check(argument)
@@ -66,8 +96,10 @@ def _given(check: Callable[[object], _T], argument: object, variable: str, defau
         try:
             return check(value)
         except ValueError as error:
-            chosen = "none" if default is None else repr(default)
-            _logger.error("%s is ignored (%s), the default is used: %s", variable, error, chosen)
+            if (variable, value) not in _told:
+                _told.add((variable, value))
+                chosen = "none" if default is None else repr(default)
+                _logger.error("%s is ignored (%s), the default is used: %s", variable, error, chosen)
     return check(default)
 
 
@@ -120,3 +152,25 @@ def _file_mode(value: object) -> int | None:
     if not 0 <= value <= 0o777 or value & 0o600 != 0o600:
         raise ValueError(f"a file mode lies below 0o1000 and lets the owner read and write, not {value:#o}")
     return value
+
+
+def _preview_chars(value: object) -> int:
+    if isinstance(value, str):
+        if not (value.isascii() and value.isdigit() and len(value) < 10):
+            raise ValueError(f"preview_chars is a number of characters, not {value!r}")
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"preview_chars must be an int, not {value!r}")
+    if value < 0:
+        raise ValueError(f"preview_chars is at least 0, not {value}")
+    return value
+
+
+def _link_base(value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"link_base must be a str, not {value!r}")
+    if "://" not in value:
+        raise ValueError(f"a link_base is a URL, as https://host/folder/ or file:///folder/, not {value!r}")
+    return value if value.endswith("/") else f"{value}/"

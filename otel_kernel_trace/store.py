@@ -18,6 +18,7 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 
+from otel_kernel_trace.appended import Appended
 from otel_kernel_trace.counter import Counter, lock_file
 from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.scratch import Scratch
@@ -140,6 +141,20 @@ class Store:
             os.fchmod(counter.fd, self._file_mode)
         return counter
 
+    def open_appended(self, folder: Folder, name: str) -> Appended:
+        """A file that grows at its end, made where it is not there. To be written by one process alone."""
+        opened = self._folder(folder)
+        fd = os.open(name, _O_SHARED, self._mode(), dir_fd=opened.fd)
+        if self._file_mode is not None:
+            os.fchmod(fd, self._file_mode)
+        return Appended(fd, "/".join((*folder, name)))
+
+    def withdraw(self, folder: Folder, name: str) -> None:
+        """Remove a file if it is there."""
+        opened = self._folder(folder)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=opened.fd)
+
     def _mode(self) -> int:
         return 0o666 if self._file_mode is None else self._file_mode
 
@@ -172,9 +187,7 @@ class Store:
 
     def _withdraw(self, files: Sequence[NewFile]) -> None:
         for folder, name, _ in files:
-            opened = self._folder(folder)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=opened.fd)
+            self.withdraw(folder, name)
 
     def _publish_one(self, folder: _OpenFolder, name: str, content: bytes, replace: bool) -> bool:
         if not self._has_unnamed_files or replace:

@@ -13,6 +13,7 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.forking import after_fork_in_child
+from otel_kernel_trace.live import start_span
 
 SPAN_NAME = "kernel_task"
 
@@ -37,7 +38,7 @@ class TaskSpan:
         with self._lock:
             if self._span is None:
                 self._outside = trace.get_current_span().get_span_context()
-                self._span = tracer.start_span(SPAN_NAME, attributes=self._attributes)
+                self._span = start_span(tracer, SPAN_NAME, None, self._attributes)
                 if not _open:
                     # After the provider was made, and so before its own shutdown at exit.
                     atexit.unregister(_end_all)

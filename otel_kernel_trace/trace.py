@@ -21,6 +21,7 @@ from otel_kernel_trace.busy import busy
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
+from otel_kernel_trace.live import start_span
 from otel_kernel_trace.losses import Counts
 from otel_kernel_trace.recall import TraceRecords
 from otel_kernel_trace.settings import OnExisting, Settings, read_settings
@@ -245,7 +246,10 @@ class Trace:
             if not isinstance(provider, TracerProvider):
                 return None
             tracer = provider.get_tracer("otel_kernel_trace", __version__)
-            return tracer.start_span(name, context=self._task.context(tracer), attributes=given, links=links)
+            if self._exporter:
+                # From the start, so that no processor for this tree writes it as well.
+                given = {**given, attributes.LOG_DIR: self._exporter.log_dir}
+            return start_span(tracer, name, self._task.context(tracer), given, links)
         except Exception as error:  # noqa: BLE001 - other people's processors run in there
             _logger.warning("the program's TracerProvider did not take the span of a Trace: %r", error)
             return None
@@ -253,8 +257,8 @@ class Trace:
     def _end_shown(self, shown: Span, step: int, status: Status, *, is_written: bool) -> None:
         try:
             shown.set_attribute(attributes.STEP, step)
-            if is_written and self._exporter:
-                shown.set_attribute(attributes.LOG_DIR, self._exporter.log_dir)
+            if not is_written:
+                shown.set_attribute(attributes.LOG_DIR, "")
             if status.status_code is StatusCode.ERROR:
                 shown.set_status(status)
             shown.end()

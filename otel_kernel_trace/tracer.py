@@ -13,6 +13,7 @@ from opentelemetry.trace import Span, Status, StatusCode
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.forking import after_fork_in_child
+from otel_kernel_trace.live import set_attributes, start_span
 from otel_kernel_trace.task import TaskSpan
 from otel_kernel_trace.version import __version__
 
@@ -49,7 +50,7 @@ class Action(_LiveAction):
             parts: texts under names of your own.
         """
         given = {"result": result, "reasoning": reasoning, "prompt": prompt, "error_log": error_log, **parts}
-        self.span.set_attributes(attributes.of_parts(given))
+        set_attributes(self.span, attributes.of_parts(given))
 
 
 class VerifierAction(_LiveAction):
@@ -78,8 +79,9 @@ class VerifierAction(_LiveAction):
             script: source of the comparison.
             parts: texts under names of your own.
         """
-        self.span.set_attributes(attributes.of_parts({"error_log": error_log, **parts}))
-        self.span.set_attributes(
+        set_attributes(self.span, attributes.of_parts({"error_log": error_log, **parts}))
+        set_attributes(
+            self.span,
             attributes.of_verification(
                 {
                     "result": result,
@@ -88,7 +90,7 @@ class VerifierAction(_LiveAction):
                     "implementation": implementation,
                     "script": script,
                 }
-            )
+            ),
         )
         if not attributes.has_passed(result):
             self.span.set_status(Status(StatusCode.ERROR, "verification failed"))
@@ -172,7 +174,7 @@ class KernelTracer:
         name = ActionType.VERIFY.name
         step = self._next_step()
         with self._span(name, step, given) as span:
-            yield VerifierAction(span, step, name)
+            yield VerifierAction(span, self._step_of(span, step), name)
 
     @contextlib.contextmanager
     def conductor(
@@ -226,21 +228,23 @@ class KernelTracer:
     def _agent(self, name: str, prompt: str | None) -> Iterator[Action]:
         step = self._next_step()
         with self._span(name, step, attributes.of_parts({"prompt": prompt})) as span:
-            yield Action(span, step, name)
+            yield Action(span, self._step_of(span, step), name)
 
     @contextlib.contextmanager
     def _span(
         self, name: str, step: int, given: attributes.Attributes, links: Sequence[trace.Link] = ()
     ) -> Iterator[Span]:
-        span = self._tracer.start_span(
+        span = start_span(
+            self._tracer,
             name,
-            context=self._task.context(self._tracer),
-            attributes={**attributes.of_action(self.op_name, self.task_id, step, name), **given},
-            links=links,
+            self._task.context(self._tracer),
+            {**attributes.of_action(self.op_name, self.task_id, step, name), **given},
+            links,
         )
         if not links:
             with self._lock:
-                self._last = max(self._last, (step, name, span.get_span_context()), key=_step_of)
+                began = (self._step_of(span, step), name, span.get_span_context())
+                self._last = max(self._last, began, key=_step_of)
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
                 yield span
@@ -259,6 +263,15 @@ class KernelTracer:
         with self._lock:
             self._step += 1
             return self._step
+
+    def _step_of(self, span: Span, step: int) -> int:
+        """The step that a processor found for the action on disk, else the one counted here."""
+        on_disk = (getattr(span, "attributes", None) or {}).get(attributes.STEP)
+        if not isinstance(on_disk, int) or on_disk <= step:
+            return step
+        with self._lock:
+            self._step = max(self._step, on_disk)  # what comes next goes on from there
+        return on_disk
 
 
 def _name_of(action_type: object) -> str:

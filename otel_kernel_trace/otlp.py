@@ -1,0 +1,314 @@
+"""Spans as OTLP JSON, and back.
+
+One span is one line, in the format of the OTLP file exporter: ``TracesData`` in the
+JSON mapping of OTLP, with ids in hexadecimal, enums as numbers, and 64-bit integers
+as decimal strings.
+https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, cast
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+from opentelemetry.util.types import AttributeValue
+
+from otel_kernel_trace.recent import Recent
+
+_KINDS: Final = {
+    SpanKind.INTERNAL: 1,
+    SpanKind.SERVER: 2,
+    SpanKind.CLIENT: 3,
+    SpanKind.PRODUCER: 4,
+    SpanKind.CONSUMER: 5,
+}
+_KIND_OF: Final[dict[object, SpanKind]] = {
+    **{number: kind for kind, number in _KINDS.items()},
+    **{f"SPAN_KIND_{kind.name}": kind for kind in _KINDS},
+}
+_STATUS_OF: Final[dict[object, StatusCode]] = {
+    **{code.value: code for code in StatusCode},
+    **{f"STATUS_CODE_{code.name}": code for code in StatusCode},
+}
+_HAS_IS_REMOTE, _IS_REMOTE = 0x100, 0x200
+"""Bits of ``flags`` beside those of the W3C trace context, by ``SpanFlags`` of OTLP."""
+
+_MAX_DEPTH = 64
+"""Values nested deeper are written as text, and not read."""
+_MAX_TIME = 2**63 - 1
+
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+# One each of a provider's and of an instrumentation's life; the object is kept, so that its id stays its own.
+_resources: Recent[int, tuple[Resource, str]] = Recent(64)
+_scopes: Recent[int, tuple[InstrumentationScope | None, str]] = Recent(256)
+
+
+def line_of(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> bytes:
+    """A span as a line of its own, line end included.
+
+    Args:
+        span: finished, or begun: then it has no end time in the line either.
+        attributes: what the line has instead of the span's own.
+    """
+    resource, scope = _resource(span.resource), _scope(span.instrumentation_scope)
+    scope_spans = f'{{"scope":{scope},"spans":[{_to_json(_span(span, attributes))}]}}'
+    line = f'{{"resourceSpans":[{{"resource":{resource},"scopeSpans":[{scope_spans}]}}]}}\n'
+    try:
+        return line.encode()
+    except UnicodeEncodeError:  # lone surrogates, which JSON has escapes for
+        return json.dumps(json.loads(line), separators=(",", ":")).encode() + b"\n"
+
+
+def spans_in(document: object) -> Iterator[ReadableSpan | None]:
+    """The spans of a ``TracesData`` that was read from JSON; None for each that is no span.
+
+    Anything may stand there: what has the wrong type is taken for missing.
+    """
+    for resource_spans in _items(document, "resourceSpans"):
+        resource = Resource(_attributes_of(_field(resource_spans, "resource")))
+        for scope_spans in _items(resource_spans, "scopeSpans"):
+            scope = _field(scope_spans, "scope")
+            instrumentation = InstrumentationScope(
+                _text_at(scope, "name"), _text_at(scope, "version") or None
+            )
+            for span in _items(scope_spans, "spans"):
+                yield _span_of(span, resource, instrumentation)
+
+
+def _resource(resource: Resource) -> str:
+    known = _resources.get(id(resource))
+    if known is None or known[0] is not resource:
+        text = _to_json({"attributes": _key_values(resource.attributes)})
+        known = _resources.put(id(resource), (resource, text))
+    return known[1]
+
+
+def _scope(scope: InstrumentationScope | None) -> str:
+    known = _scopes.get(id(scope))
+    if known is None or known[0] is not scope:
+        text = "{}" if scope is None else _to_json({"name": scope.name, "version": scope.version or ""})
+        known = _scopes.put(id(scope), (scope, text))
+    return known[1]
+
+
+def _span(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> dict[str, object]:
+    context = span.context
+    encoded: dict[str, object] = {
+        "traceId": format(context.trace_id, "032x") if context else "",
+        "spanId": format(context.span_id, "016x") if context else "",
+    }
+    if context and context.trace_state:
+        encoded["traceState"] = context.trace_state.to_header()
+    if span.parent is not None:
+        encoded["parentSpanId"] = format(span.parent.span_id, "016x")
+    encoded["flags"] = _flags(context, span.parent)
+    encoded["name"] = span.name
+    encoded["kind"] = _KINDS.get(span.kind, 0)
+    encoded["startTimeUnixNano"] = str(span.start_time or 0)
+    if span.end_time is not None:
+        encoded["endTimeUnixNano"] = str(span.end_time)
+    encoded["attributes"] = _key_values(attributes)
+    if span.events:
+        encoded["events"] = [
+            {
+                "timeUnixNano": str(event.timestamp),
+                "name": event.name,
+                "attributes": _key_values(event.attributes or {}),
+            }
+            for event in span.events
+        ]
+    if span.links:
+        encoded["links"] = [
+            {
+                "traceId": format(link.context.trace_id, "032x"),
+                "spanId": format(link.context.span_id, "016x"),
+                "attributes": _key_values(link.attributes or {}),
+                "flags": _flags(link.context, link.context),
+            }
+            for link in span.links
+        ]
+    if span.status.status_code is not StatusCode.UNSET:
+        message = {"message": span.status.description} if span.status.description else {}
+        encoded["status"] = {"code": span.status.status_code.value, **message}
+    if span.dropped_attributes:
+        encoded["droppedAttributesCount"] = span.dropped_attributes
+    return encoded
+
+
+def _flags(context: SpanContext | None, origin: SpanContext | None) -> int:
+    flags = context.trace_flags & 0xFF if context else 0
+    return flags | _HAS_IS_REMOTE | (_IS_REMOTE if origin and origin.is_remote else 0)
+
+
+def _key_values(attributes: Mapping[str, AttributeValue]) -> list[dict[str, object]]:
+    return [
+        {"key": key, "value": {"stringValue": value} if type(value) is str else any_value(value)}
+        for key, value in attributes.items()
+    ]
+
+
+def any_value(value: object, depth: int = 0) -> dict[str, object]:
+    """A value in OTLP's JSON mapping; what it has no type for is written as text."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {"stringValue": str.__str__(value)}
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(int(value))} if -(2**63) <= value < 2**63 else {"stringValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": float(value) if math.isfinite(value) else _not_finite(value)}
+    if isinstance(value, bytes):
+        return {"bytesValue": base64.b64encode(value).decode()}
+    if depth < _MAX_DEPTH and isinstance(value, Mapping):
+        pairs = [{"key": str(key), "value": any_value(item, depth + 1)} for key, item in value.items()]
+        return {"kvlistValue": {"values": pairs}}
+    if depth < _MAX_DEPTH and isinstance(value, Sequence):
+        return {"arrayValue": {"values": [any_value(item, depth + 1) for item in value]}}
+    return {"stringValue": str(value)}
+
+
+def _not_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _span_of(span: object, resource: Resource, scope: InstrumentationScope) -> ReadableSpan | None:
+    if not isinstance(span, Mapping):
+        return None
+    flags = _whole_number(span.get("flags"))
+    trace_id, span_id = _id_at(span, "traceId", 32), _id_at(span, "spanId", 16)
+    context = SpanContext(
+        trace_id, span_id, False, TraceFlags(flags & 0xFF), _trace_state(_text_at(span, "traceState"))
+    )
+    parent_id = _id_at(span, "parentSpanId", 16)
+    parent = SpanContext(trace_id, parent_id, bool(flags & _IS_REMOTE)) if parent_id else None
+    status = _field(span, "status")
+    code = _STATUS_OF.get(_hashable(_field(status, "code")), StatusCode.UNSET)
+    start = _whole_number(span.get("startTimeUnixNano"))
+    return ReadableSpan(
+        _text_at(span, "name"),
+        context,
+        parent,
+        resource,
+        attributes=_attributes_of(span),
+        events=[
+            Event(_text_at(e, "name"), _attributes_of(e), _whole_number(_field(e, "timeUnixNano")))
+            for e in _items(span, "events")
+        ],
+        links=[
+            Link(SpanContext(_id_at(li, "traceId", 32), _id_at(li, "spanId", 16), True), _attributes_of(li))
+            for li in _items(span, "links")
+        ],
+        kind=_KIND_OF.get(_hashable(span.get("kind")), SpanKind.INTERNAL),
+        status=Status(code, _text_at(status, "message") or None if code is StatusCode.ERROR else None),
+        start_time=start,
+        end_time=_whole_number(span.get("endTimeUnixNano")) or None,
+        instrumentation_scope=scope,
+    )
+
+
+def _attributes_of(holder: object) -> dict[str, AttributeValue]:
+    found: dict[str, AttributeValue] = {}
+    for pair in _items(holder, "attributes"):
+        key = _text_at(pair, "key")
+        if key:
+            found[key] = cast("AttributeValue", _value_of(_field(pair, "value")))
+    return found
+
+
+def _value_of(value: object, depth: int = 0) -> object:
+    if not isinstance(value, Mapping) or depth > _MAX_DEPTH:
+        return None
+    for kind, content in value.items():
+        match kind, content:
+            case "stringValue", str():
+                return content
+            case "boolValue", bool():
+                return content
+            case "intValue", int() | str():
+                return _signed(content)
+            case "doubleValue", int() | float() | str():
+                return _double(content)
+            case "bytesValue", str():
+                return _bytes(content)
+            case "arrayValue", Mapping():
+                return [_value_of(item, depth + 1) for item in _items(content, "values")]
+            case "kvlistValue", Mapping():
+                pairs = _items(content, "values")
+                return {_text_at(p, "key"): _value_of(_field(p, "value"), depth + 1) for p in pairs}
+    return None
+
+
+def _field(holder: object, name: str) -> object:
+    return holder.get(name) if isinstance(holder, Mapping) else None
+
+
+def _items(holder: object, name: str) -> list[object]:
+    items = _field(holder, name)
+    return items if isinstance(items, list) else []
+
+
+def _text_at(holder: object, name: str) -> str:
+    text = _field(holder, name)
+    return text if isinstance(text, str) else ""
+
+
+def _hashable(value: object) -> object:
+    return value if isinstance(value, (int, str)) else None
+
+
+def _id_at(holder: object, name: str, digits: int) -> int:
+    text = _text_at(holder, name)
+    if len(text) != digits or not text.isascii() or not text.isalnum():
+        return 0
+    try:
+        return int(text, 16)
+    except ValueError:
+        return 0
+
+
+def _trace_state(header: str) -> TraceState:
+    return TraceState.from_header([header[:8192]]) if header else TraceState()
+
+
+def _signed(value: int | str) -> int | str:
+    if isinstance(value, str):
+        if len(value) > 20:  # int() takes long for a million digits
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _whole_number(value: object) -> int:
+    number = _signed(value) if isinstance(value, (int, str)) else 0
+    return number if isinstance(number, int) and 0 <= number <= _MAX_TIME else 0
+
+
+def _double(value: float | str) -> float | str:
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return str(value)
+
+
+def _bytes(value: str) -> bytes | str:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (ValueError, binascii.Error):
+        return value

@@ -1,0 +1,110 @@
+"""The lossless way in: on disk when the span ends, and its prompt when it begins."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.trace import StatusCode
+
+from otel_kernel_trace import attributes
+from otel_kernel_trace.busy import busy
+from otel_kernel_trace.derivation import take_from_call
+from otel_kernel_trace.exporter import KernelTraceSpanExporter
+from otel_kernel_trace.forking import after_fork_in_child
+from otel_kernel_trace.live import Live, began, known
+from otel_kernel_trace.modelcalls import ModelCall, read_model_call
+from otel_kernel_trace.record import attributes_of, is_action
+from otel_kernel_trace.sampling import record_what_is_dropped
+
+_logger = logging.getLogger("otel_kernel_trace")
+
+
+class KernelTraceSpanProcessor(SpanProcessor):
+    """Writes every action when it ends, in the thread that ends it, sampled or not.
+
+    When a span has ended, its files are in place: nothing queues, so nothing is lost with the
+    process. What an action is given when it begins (its prompt, as a rule) is on disk from
+    then on. A prompt, reasoning or result that an action was not given is taken from the last
+    model call inside it that succeeded, where an instrumentation of the GenAI or OpenInference
+    conventions records them; tokens and the model's name go up to the action's span.
+
+    Thread-safe, and usable in a forked or spawned child. Nothing in here raises: what can't be
+    written is counted and logged by the exporter.
+
+    Add it before processors that could block; :func:`~otel_kernel_trace.configure` does.
+    Where a sampler drops spans, those of :class:`~otel_kernel_trace.KernelTracer` are
+    recorded all the same; for spans that other code makes, ``configure`` wraps the sampler.
+
+    Args:
+        exporter: whose tree is written; default: one with the settings of the environment.
+    """
+
+    def __init__(self, exporter: KernelTraceSpanExporter | None = None) -> None:
+        self.exporter = KernelTraceSpanExporter() if exporter is None else exporter
+        self._lock = threading.Lock()
+        self._is_shut_down = False
+        after_fork_in_child(self)
+        record_what_is_dropped()
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Put on disk what an action is given at its start, and tell the span its step."""
+        if self._is_shut_down:
+            return
+        try:
+            live = began(span)
+            if span.parent is not None:
+                live.parent = known(span.parent.trace_id, span.parent.span_id)
+            if busy.is_busy:
+                # The garbage collector's or a signal handler's, in the middle of ours: all comes at the end.
+                live.begun[self.exporter.log_dir] = None
+                return
+            begun = self.exporter.begin(span, live)
+            if begun is not None:
+                span.set_attribute(attributes.STEP, begun.step)
+                span.set_attribute(attributes.LOG_DIR, self.exporter.log_dir)
+        except Exception:
+            _logger.exception("could not begin span %.100r", span.name)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Put an action on disk."""
+        if busy.puts_off(lambda: self.on_end(span)):
+            return
+        try:
+            context = span.context
+            live = known(context.trace_id, context.span_id) if context else None
+            call = read_model_call(attributes_of(span))
+            if call is not None and live is not None:
+                self._pass_on(call, live, succeeded=span.status.status_code is not StatusCode.ERROR)
+            if live is not None and self.exporter.log_dir in live.begun:
+                self.exporter.write(span)
+            else:  # begun before this processor was there, or a Trace's
+                self.exporter.export((span,))
+        except Exception:
+            _logger.exception("could not take span %.100r", span.name)
+
+    def shutdown(self) -> None:
+        """Take no more spans."""
+        self._is_shut_down = True
+        self.exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """True: nothing waits to be written."""
+        return self.exporter.force_flush(timeout_millis)
+
+    def after_fork(self) -> None:
+        """For a forked child; not for users."""
+        self._lock = threading.Lock()
+
+    def _pass_on(self, call: ModelCall, live: Live, *, succeeded: bool) -> None:
+        """Give what a model call tells to the action around it."""
+        around = live.parent
+        while around is not None:
+            span = around()
+            if isinstance(span, Span) and span.is_recording() and is_action(attributes_of(span)):
+                with busy, self._lock:
+                    take_from_call(call, around, span, succeeded=succeeded)
+                return
+            around = around.parent

@@ -1,0 +1,138 @@
+"""Puts one action on disk: claims its step, writes its files, adds its lines to the index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.util.types import AttributeValue
+
+from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.attributes import PART_PREFIX
+from otel_kernel_trace.index import Index
+from otel_kernel_trace.layout import File, Layout
+from otel_kernel_trace.losses import RefusedError
+from otel_kernel_trace.recent import Recent
+from otel_kernel_trace.record import Record
+from otel_kernel_trace.reference import Begun, InPlace, Reference, Written
+from otel_kernel_trace.settings import OnExisting
+from otel_kernel_trace.steps import StepNumbers, StepsAsGiven, StepsOnDisk
+from otel_kernel_trace.store import NewFile, Store
+
+_MAX_OWN_NAMES = 4096
+_MAX_ATTEMPTS = 1000
+"""Names tried for a record before its task is taken for hopeless."""
+
+_Planned = tuple[list[NewFile], dict[str, InPlace]]
+
+
+class Recorder:
+    """Records of one tree. Thread-safe; methods raise ``OSError`` and ``RefusedError``."""
+
+    def __init__(self, store: Store, layout: Layout, on_existing: OnExisting) -> None:
+        self._store = store
+        self._layout = layout
+        self._on_existing = on_existing
+        self.steps: StepNumbers = StepsOnDisk(store, layout) if on_existing == "continue" else StepsAsGiven()
+        self._index = Index(store, layout.name)
+        self._own_names: Recent[tuple[int, tuple[str, ...], str], bool] = Recent(_MAX_OWN_NAMES)
+
+    def begin(self, record: Record) -> Begun:
+        """Put the parts on disk that an action has when it begins."""
+        given = {PART_PREFIX + part for part in record.parts}
+
+        def parts_given(step: int, copy: int) -> list[File]:
+            return [file for file in self._layout.files(record, step, copy) if file.attribute in given]
+
+        return self._publish(record, parts_given)
+
+    def tell_begun(self, span: ReadableSpan, record: Record, begun: Begun) -> None:
+        """Add a line to the index that an action has begun."""
+        self._index.add(span, record.attributes, begun.step, begun.files, is_pending=True)
+
+    def note(self, span: ReadableSpan, given: Mapping[str, AttributeValue]) -> None:
+        """Add a line to the index for a span that is no action."""
+        self._index.add(span, given)
+
+    def finish(self, span: ReadableSpan, record: Record, begun: Begun | None) -> Written:
+        """Put the parts on disk that are not there yet, and a line that the action has ended."""
+        files = self._complete(record, begun) if begun else None
+        if begun and files is not None:
+            written = Written(begun.step, files)
+        else:
+            done = self._publish(record, partial(self._layout.files, record), was_taken=begun is not None)
+            written = Written(done.step, done.files)
+        if begun:
+            self._withdraw(begun, written.files)
+        self._index.add(span, record.attributes, written.step, written.files)
+        return written
+
+    def _publish(
+        self, record: Record, files_at: Callable[[int, int], Sequence[File]], *, was_taken: bool = False
+    ) -> Begun:
+        is_conductor = agent_of(record.action_type) is Agent.CONDUCTOR
+        step = self.steps.judged(record) if is_conductor else self.steps.claim(record, was_taken=was_taken)
+        for attempt in range(1, _MAX_ATTEMPTS):
+            copy = attempt if is_conductor else 1
+            new, files = _planned(files_at(step, copy), record)
+            if self._on_existing == "overwrite":
+                if self._overwrites(record, new):
+                    return Begun(step, copy, files)
+            elif self._store.publish(new):
+                return Begun(step, copy, files)
+            elif self._on_existing == "fail":
+                raise RefusedError(f"step {step} of the task has files already, and on_existing is 'fail'")
+            if not is_conductor:
+                step = self.steps.claim(record, was_taken=True)
+        raise RefusedError(f"no free name after {_MAX_ATTEMPTS} attempts")
+
+    def _complete(self, record: Record, begun: Begun) -> dict[str, InPlace] | None:
+        """Add to what is there since the beginning; None where somebody else's files are in the way."""
+        new, files = _planned(self._layout.files(record, begun.step, begun.copy), record)
+        added, changed = [], []
+        for file, (attribute, in_place) in zip(new, files.items(), strict=True):
+            before = begun.files.get(attribute)
+            if before is None or before.reference.path != in_place.reference.path:
+                added.append(file)
+            elif before.reference != in_place.reference:
+                changed.append(file)
+        if not self._store.publish(added, replace=self._on_existing == "overwrite"):
+            return None
+        self._store.publish(changed, replace=True)
+        return files
+
+    def _withdraw(self, begun: Begun, files: Mapping[str, InPlace]) -> None:
+        """Remove what was written at the beginning and is not where the record is now."""
+        now = {file.reference.path for file in files.values()}
+        for file in begun.files.values():
+            if file.reference.path not in now:
+                *folder, name = file.reference.path.split("/")
+                self._store.withdraw(tuple(folder), name)
+
+    def _overwrites(self, record: Record, files: Sequence[NewFile]) -> bool:
+        """Replace what an earlier run left; False where a file is this run's own."""
+        names = [(record.trace_id, folder, name) for folder, name, _ in files]
+        if any(self._own_names.get(name) for name in names):
+            return False
+        self._store.publish(files, replace=True)
+        for name in names:
+            self._own_names.put(name, True)
+        return True
+
+
+def _planned(files: Sequence[File], record: Record) -> _Planned:
+    """Contents to write, and by attribute what will be in place then."""
+    new: list[NewFile] = []
+    in_place: dict[str, InPlace] = {}
+    for attribute, folder, name, text in files:
+        is_as_given = record.attributes.get(attribute) is text
+        try:
+            content = text.encode()
+        except UnicodeEncodeError:
+            # Lone surrogates, which UTF-8 can't hold, are written as in a Python literal.
+            content = text.encode("utf-8", "backslashreplace")
+            is_as_given = False
+        new.append((folder, name, content))
+        in_place[attribute] = InPlace(Reference.to_file(folder, name, content), is_as_given)
+    return new, in_place

@@ -1,0 +1,36 @@
+"""What was written of a span, for as long as somebody still has the span.
+
+Every processor of a provider gets the same ``ReadableSpan``, so that one that comes
+later, in a batch, can tell what one before it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from weakref import WeakKeyDictionary
+
+from opentelemetry.sdk.trace import ReadableSpan
+
+from otel_kernel_trace.live import known
+from otel_kernel_trace.reference import Written
+
+_NOTHING: Mapping[str, Written | None] = MappingProxyType({})
+_written: WeakKeyDictionary[ReadableSpan, dict[str, Written | None]] = WeakKeyDictionary()
+
+
+def remember(span: ReadableSpan, log_dir: str, written: Written | None) -> None:
+    """Remember what the tree at ``log_dir`` has of a span; None: a line in the index alone."""
+    _written.setdefault(span, {})[log_dir] = written
+
+
+def written_of(span: ReadableSpan) -> Mapping[str, Written | None]:
+    """What was written of a span, by ``log_dir``."""
+    return _written.get(span, _NOTHING)
+
+
+def is_processors(span: ReadableSpan, log_dir: str) -> bool:
+    """Whether a processor writes a span to that tree, or has done so."""
+    context = span.context
+    live = known(context.trace_id, context.span_id) if context else None
+    return log_dir in (live.begun if live is not None else written_of(span))
