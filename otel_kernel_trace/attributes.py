@@ -79,6 +79,12 @@ INCOMPLETE: Final = "kernel_trace.incomplete"
 PENDING: Final = "kernel_trace.pending"
 """On a span in the index: true where it had begun and not ended (bool)."""
 
+COPY: Final = "kernel_trace.copy"
+"""On a span in the index: which of several judgements of its step it is, from 2 (int)."""
+
+RESULT_IS_DOCUMENT: Final = "kernel_trace.result_is_document"
+"""On a span of an export: true where the result is what its file has, and no reply to be parsed (bool)."""
+
 LAYOUT: Final = "kernel_trace.layout"
 """On a span in the index: name of the tree's layout (string)."""
 

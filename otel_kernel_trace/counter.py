@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
@@ -25,8 +26,16 @@ _NUMBER_CHARS = 20
 _FAR = 1_000_000
 
 
+_MAX_BYTES = 8192
+_MAX_GAPS = 64
+
+
 class Counter:
     """A number in a file, advanced by one process at a time.
+
+    Behind the number stand the gaps: numbers below it that nobody took, and the run that
+    passed over them, to which they stay open. Its actions may end in another order
+    than they began, in several processes.
 
     Thread-safe. To be opened anew in a forked child, which shares the parent's file lock.
     """
@@ -36,33 +45,48 @@ class Counter:
         self._lock = threading.Lock()
         weakref.finalize(self, os.close, fd)
 
-    def advance(self, wanted: int | None, least: int | None = None) -> tuple[int, int] | None:
-        """Take ``wanted`` if it is above the number so far, else the next one.
+    def advance(self, wanted: int | None, least: int | None = None, *, run: int = 0) -> int | None:
+        """Take ``wanted`` if it is above the number so far or in a gap of ``run``, else the next one.
 
         Args:
             wanted: at least 0, or None for the next one, which is at least 1. One that is
                 far ahead is not taken: it would leave no numbers for others.
             least: what the number so far is taken to be if it is lower, or not there.
+            run: whose action it is for; 128 bits.
 
         Returns:
-            The number before (-1: none) and the number taken. None, and nothing is taken,
-            where there is no number so far and ``least`` does not say.
+            The number taken. None, and nothing is taken, where there is no number so far
+            and ``least`` does not say.
         """
         with self._lock:
             locked = lock_file(self.fd)
             try:
-                number = self.number
+                content = os.pread(self.fd, _MAX_BYTES, 0)
+                digits = content[:_NUMBER_CHARS]
+                number = int(digits) if digits.isdigit() else None
                 if number is None and least is None:
                     return None
                 before = max(-1 if number is None else number, -1 if least is None else least)
                 ahead = wanted is not None and before < wanted <= before + _FAR
                 taken = wanted if ahead and wanted is not None else max(before + 1, 1)
-                # Of one length, so that one write replaces all of it.
-                os.pwrite(self.fd, b"%020d\n" % taken, 0)
+                if len(content) <= _NUMBER_CHARS + 1 and taken <= max(before, 0) + 1:
+                    # As nearly always. Of one length, so that one write replaces all of it.
+                    os.pwrite(self.fd, b"%020d\n" % taken, 0)
+                    return taken
+                gaps = _gaps_in(content[_NUMBER_CHARS + 1 :])
+                if wanted is not None and not ahead and _take(gaps, run, wanted):
+                    taken, last = wanted, before
+                else:
+                    last = taken
+                    if max(before, 0) + 1 < taken:
+                        gaps.append((run, max(before, 0) + 1, taken - 1))
+                lines = b"".join(b"%032x %d %d\n" % gap for gap in gaps[-_MAX_GAPS:])
+                # The empty line is the end, whatever is left of longer lines behind it.
+                os.pwrite(self.fd, b"%020d\n%s\n" % (last, lines), 0)
             finally:
                 if locked:
                     fcntl.flock(self.fd, fcntl.LOCK_UN)
-        return before, taken
+        return taken
 
     @property
     def is_gone(self) -> bool:
@@ -74,6 +98,27 @@ class Counter:
         """The number so far, None where the file has none."""
         digits = os.pread(self.fd, _NUMBER_CHARS, 0)
         return int(digits) if digits.isdigit() else None
+
+
+def _gaps_in(content: bytes) -> list[tuple[int, int, int]]:
+    """Run, first and last number of each gap."""
+    gaps = []
+    for line in content.partition(b"\n\n")[0].splitlines():
+        fields = line.split(b" ")
+        if len(fields) != 3 or len(line) > 100:
+            break  # not ours, or cut by a full disk
+        with contextlib.suppress(ValueError):
+            gaps.append((int(fields[0], 16), int(fields[1]), int(fields[2])))
+    return gaps
+
+
+def _take(gaps: list[tuple[int, int, int]], run: int, number: int) -> bool:
+    for index, (whose, first, last) in enumerate(gaps):
+        if whose == run and first <= number <= last:
+            left = [(run, first, number - 1), (run, number + 1, last)]
+            gaps[index : index + 1] = [gap for gap in left if gap[1] <= gap[2]]
+            return True
+    return False
 
 
 def lock_file(fd: int) -> bool:

@@ -14,18 +14,17 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.appended import Appended
-from otel_kernel_trace.attributes import LAYOUT, LOG_DIR, PENDING, STEP
+from otel_kernel_trace.attributes import COPY, LAYOUT, LOG_DIR, PENDING, STEP
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.otlp import line_of
 from otel_kernel_trace.recent import Recent
-from otel_kernel_trace.reference import InPlace, Reference
+from otel_kernel_trace.reference import Begun, InPlace, Reference
 from otel_kernel_trace.store import PRIVATE, Folder, Store
 
 _MAX_INLINE_CHARS = 16_384
@@ -62,8 +61,7 @@ class Index:
         self,
         span: ReadableSpan,
         given: Mapping[str, AttributeValue],
-        step: int | None = None,
-        files: Mapping[str, InPlace] = MappingProxyType({}),
+        done: Begun | None = None,
         *,
         is_pending: bool = False,
     ) -> None:
@@ -72,14 +70,14 @@ class Index:
         Args:
             span: an action, a task or a model call.
             given: its attributes.
-            step: that the action has on disk.
-            files: by attribute, the file in place.
+            done: what is on disk of the action.
             is_pending: whether the span has begun and not ended.
 
         Raises:
             OSError: it can't be written.
         """
         told: dict[str, AttributeValue] = {}
+        files: Mapping[str, InPlace] = done.files if done else {}
         for name, value in given.items():
             file = files.get(name)
             if file is not None and file.is_as_given:
@@ -89,9 +87,11 @@ class Index:
             else:
                 told[name] = value
         told.pop(LOG_DIR, None)
-        if step is not None:
-            told[STEP] = step
-            told[LAYOUT] = self._layout
+        told[LAYOUT] = self._layout
+        if done is not None:
+            told[STEP] = done.step
+            if done.copy > 1:
+                told[COPY] = done.copy
         for name, file in files.items():
             told.update(file.reference.attributes(name))
         if is_pending:

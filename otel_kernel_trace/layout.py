@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from otel_kernel_trace.actions import Agent, action_named, agent_of
@@ -96,9 +96,7 @@ class _Numbered(Layout):
         mark = "" if copy == 1 else f"~{copy}"
         before = f"{self._row(step, record.task_id)}_{safe_name(record.op_name)}_{safe_name(action)}_"
         planned = []
-        named = [
-            (PART_PREFIX + part, safe_name(part), text) for part, text in self.texts(record.parts, agent)
-        ]
+        named = [(PART_PREFIX + part, safe_name(part), text) for part, text in self.texts(record, agent)]
         if record.incomplete:
             named.append((INCOMPLETE, "~incomplete", record.incomplete))
         for attribute, part, text in named:
@@ -119,18 +117,20 @@ class _Numbered(Layout):
     def action(self, action_type: str) -> str:
         """How file names call an action."""
 
-    def texts(self, parts: Mapping[str, str], agent: Agent | None) -> Sequence[tuple[str, str]]:
+    def texts(self, record: Record, agent: Agent | None) -> Sequence[tuple[str, str]]:
         """The parts that are written, with the text of each file.
 
         Designer and Coder have their three parts whatever was given, the result being
         the code and comment of the reply. Elsewhere an empty text makes no file.
         """
+        parts = record.parts
         if agent is not Agent.DESIGNER and agent is not Agent.CODER:
             return [(part, text) for part, text in parts.items() if text]
+        result = parts.get(RESULT, "")
         texts = [
             (PROMPT, parts.get(PROMPT, "")),
             (REASONING, parts.get(REASONING, "")),
-            (RESULT, document(parts.get(RESULT, ""))),
+            (RESULT, result if record.is_document else document(result)),
         ]
         if not parts.keys() <= _AGENT_PARTS:
             texts += [
@@ -247,5 +247,5 @@ class AkgAgentsLayout(_Numbered):
             return action_type
         return "conductor_decision" if agent is Agent.CONDUCTOR else agent.value
 
-    def texts(self, parts: Mapping[str, str], agent: Agent | None) -> Sequence[tuple[str, str]]:
-        return list(parts.items())
+    def texts(self, record: Record, agent: Agent | None) -> Sequence[tuple[str, str]]:
+        return list(record.parts.items())

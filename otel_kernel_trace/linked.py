@@ -14,7 +14,7 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.modelcalls import is_model_call
-from otel_kernel_trace.record import attributes_of
+from otel_kernel_trace.record import attributes_of, with_attributes
 from otel_kernel_trace.reference import SIZE, URL, InPlace
 from otel_kernel_trace.settings import LINKED_VARIABLE, read_link_settings
 from otel_kernel_trace.written import written_of
@@ -80,7 +80,7 @@ class LinkedSpanExporter(SpanExporter):
             shown = self._previews(given, self._files(span)) if is_ours or is_model_call(given) else given
             if shown is given and all(new is old for new, old in zip(events, span.events, strict=True)):
                 return span
-            return _copy(span, shown, events)
+            return with_attributes(span, shown, events)
         except Exception:
             _logger.exception("span %.100r is sent on as it is", span.name)
             return span
@@ -168,20 +168,3 @@ class _Nowhere(SpanExporter):
 
     def shutdown(self) -> None:
         pass
-
-
-def _copy(span: ReadableSpan, given: Mapping[str, AttributeValue], events: Sequence[Event]) -> ReadableSpan:
-    return ReadableSpan(
-        span.name,
-        span.context,
-        span.parent,
-        span.resource,
-        attributes=given,
-        events=events,
-        links=span.links,
-        kind=span.kind,
-        status=span.status,
-        start_time=span.start_time,
-        end_time=span.end_time,
-        instrumentation_scope=span.instrumentation_scope,
-    )

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -58,7 +59,8 @@ def line_of(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> byt
 
     Args:
         span: finished, or begun: then it has no end time in the line either.
-        attributes: what the line has instead of the span's own.
+        attributes: what the line has instead of the span's own; hence no count of those
+            that the SDK dropped.
     """
     resource, scope = _resource(span.resource), _scope(span.instrumentation_scope)
     scope_spans = f'{{"scope":{scope},"spans":[{_to_json(_span(span, attributes))}]}}'
@@ -140,8 +142,6 @@ def _span(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> dict[
     if span.status.status_code is not StatusCode.UNSET:
         message = {"message": span.status.description} if span.status.description else {}
         encoded["status"] = {"code": span.status.status_code.value, **message}
-    if span.dropped_attributes:
-        encoded["droppedAttributesCount"] = span.dropped_attributes
     return encoded
 
 
@@ -203,7 +203,7 @@ def _span_of(span: object, resource: Resource, scope: InstrumentationScope) -> R
         context,
         parent,
         resource,
-        attributes=_attributes_of(span),
+        attributes=_bounded(_attributes_of(span), _whole_number(span.get("droppedAttributesCount"))),
         events=[
             Event(_text_at(e, "name"), _attributes_of(e), _whole_number(_field(e, "timeUnixNano")))
             for e in _items(span, "events")
@@ -227,6 +227,15 @@ def _attributes_of(holder: object) -> dict[str, AttributeValue]:
         if key:
             found[key] = cast("AttributeValue", _value_of(_field(pair, "value")))
     return found
+
+
+def _bounded(given: dict[str, AttributeValue], dropped: int) -> Mapping[str, AttributeValue]:
+    """Attributes that say how many are missing, as a span's own do."""
+    if not dropped:
+        return given
+    bounded = BoundedAttributes(attributes=given)
+    bounded.dropped = dropped
+    return bounded
 
 
 def _value_of(value: object, depth: int = 0) -> object:

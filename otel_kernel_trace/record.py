@@ -58,6 +58,10 @@ class Record(NamedTuple):
     """Whether the span has no parent: then its trace says nothing of the run it is of."""
     judges: int = 0
     """Id of the span that a Conductor's span judges, 0 where it does not say."""
+    is_pending: bool = False
+    """Whether the action had begun and not ended."""
+    is_document: bool = False
+    """Whether the result is no reply but what was parsed out of one."""
     incomplete: str = ""
     """What the SDK's limits are known to have cut, a line each."""
     attributes: Mapping[str, AttributeValue] = MappingProxyType({})
@@ -98,6 +102,8 @@ def read_record(span: ReadableSpan) -> Record | None:
         span_id=context.span_id if context else 0,
         is_root=span.parent is None,
         judges=_judged(span.links) if agent_of(action) is Agent.CONDUCTOR else 0,
+        is_pending=given.get(attributes.PENDING) is True,
+        is_document=given.get(attributes.RESULT_IS_DOCUMENT) is True,
         incomplete=_incomplete(span, known),
         attributes=given,
     )
@@ -138,6 +144,26 @@ def attributes_of(span: ReadableSpan) -> Mapping[str, AttributeValue]:
         return {}
     copy = getattr(given, "copy", None)
     return cast("dict[str, AttributeValue]", copy()) if callable(copy) else dict(given)
+
+
+def with_attributes(
+    span: ReadableSpan, given: Mapping[str, AttributeValue], events: Sequence[Event] | None = None
+) -> ReadableSpan:
+    """A copy of a span with other attributes, and other events where they are given."""
+    return ReadableSpan(
+        span.name,
+        span.context,
+        span.parent,
+        span.resource,
+        attributes=given,
+        events=span.events if events is None else events,
+        links=span.links,
+        kind=span.kind,
+        status=span.status,
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
 
 
 def _verification(given: Mapping[str, AttributeValue]) -> Verification | None:

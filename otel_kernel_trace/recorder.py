@@ -49,7 +49,7 @@ class Recorder:
 
     def tell_begun(self, span: ReadableSpan, record: Record, begun: Begun) -> None:
         """Add a line to the index that an action has begun."""
-        self._index.add(span, record.attributes, begun.step, begun.files, is_pending=True)
+        self._index.add(span, record.attributes, begun, is_pending=True)
 
     def note(self, span: ReadableSpan, given: Mapping[str, AttributeValue]) -> None:
         """Add a line to the index for a span that is no action."""
@@ -57,16 +57,19 @@ class Recorder:
 
     def finish(self, span: ReadableSpan, record: Record, begun: Begun | None) -> Written:
         """Put the parts on disk that are not there yet, and a line that the action has ended."""
+        if record.is_pending:
+            begun = self.begin(record)
+            self.tell_begun(span, record, begun)
+            return Written(begun.step, begun.files)
         files = self._complete(record, begun) if begun else None
         if begun and files is not None:
-            written = Written(begun.step, files)
+            done = Begun(begun.step, begun.copy, files)
         else:
             done = self._publish(record, partial(self._layout.files, record), was_taken=begun is not None)
-            written = Written(done.step, done.files)
         if begun:
-            self._withdraw(begun, written.files)
-        self._index.add(span, record.attributes, written.step, written.files)
-        return written
+            self._withdraw(begun, done.files)
+        self._index.add(span, record.attributes, done)
+        return Written(done.step, done.files)
 
     def _publish(
         self, record: Record, files_at: Callable[[int, int], Sequence[File]], *, was_taken: bool = False

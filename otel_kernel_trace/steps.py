@@ -25,12 +25,9 @@ _Task = tuple[str, str]
 
 _MAX_TASKS = 1024
 _MAX_CLAIMS = 4096
-_MAX_GAPS = 64
 
 _ANY_RUN = 0
 """Stands for the run of spans without a parent, which do not say of which run they are."""
-_RESERVED = -1
-"""Stands for the run of steps that were reserved."""
 
 # Each is an open file, so there are few of them, however many trees there are. A forked
 # child opens its own: the parent's file locks would not keep it out.
@@ -93,7 +90,7 @@ class StepsOnDisk:
         self._store = store
         self._layout = layout
         # What the parent of a forked child keeps free is the parent's.
-        self._gaps: Recent[tuple[_Task, int], _Gaps] = Recent(_MAX_TASKS, forget_in_child=True)
+        self._reserved: Recent[tuple[_Task, int], bool] = Recent(_MAX_TASKS, forget_in_child=True)
         self._moved: Recent[tuple[_Task, int, int], int] = Recent(_MAX_CLAIMS)
         self._by_span: Recent[int, int] = Recent(_MAX_CLAIMS)
         self._opened: Recent[_Task, bool] = Recent(_MAX_TASKS)
@@ -103,8 +100,8 @@ class StepsOnDisk:
     def reserve(self, op_name: str, task_id: str) -> int | None:
         task = (op_name, task_id)
         with self._lock:
-            before, step = self._advance(task, None)
-            self._add_gap(task, _RESERVED, max(before, 0) + 1, step)
+            step = self._advance(task, None, _ANY_RUN)
+            self._reserved.put((task, step), True)
         return step
 
     def claim(self, record: Record, *, was_taken: bool = False) -> int:
@@ -137,13 +134,8 @@ class StepsOnDisk:
         task = (record.op_name, record.task_id)
         run = _ANY_RUN if record.is_root else record.trace_id
         step = wanted = record.step
-        if (
-            was_taken
-            or wanted is None
-            or not (self._take_gap(task, _RESERVED, wanted) or self._take_gap(task, run, wanted))
-        ):
-            before, step = self._advance(task, wanted, self._last_on_disk(task) if was_taken else None)
-            self._add_gap(task, run, max(before, 0) + 1, step - 1)
+        if was_taken or wanted is None or not self._take_reserved(task, wanted):
+            step = self._advance(task, wanted, run, self._last_on_disk(task) if was_taken else None)
         assert step is not None
         if record.span_id:
             self._by_span.put(record.span_id, step)
@@ -155,22 +147,19 @@ class StepsOnDisk:
             self._moved.drop((task, run, wanted))
         return step
 
-    def _advance(self, task: _Task, wanted: int | None, least: int | None = None) -> tuple[int, int]:
+    def _advance(self, task: _Task, wanted: int | None, run: int, least: int | None = None) -> int:
         counter = self._counter(task)
-        advanced = counter.advance(wanted, least)
-        while advanced is None:
+        taken = counter.advance(wanted, least, run=run)
+        while taken is None:
             # Not while the file is locked, as it may take a while in a large folder.
-            advanced = counter.advance(wanted, self._last_uncounted(task))
-        return advanced
+            taken = counter.advance(wanted, self._last_uncounted(task), run=run)
+        return taken
 
-    def _take_gap(self, task: _Task, run: int, step: int) -> bool:
-        gaps = self._gaps.get((task, run)) if self._gaps else None
-        return gaps is not None and gaps.take(step)
-
-    def _add_gap(self, task: _Task, run: int, first: int, last: int) -> None:
-        if first <= last:
-            key = (task, run)
-            (self._gaps.get(key) or self._gaps.put(key, _Gaps())).add(first, last)
+    def _take_reserved(self, task: _Task, step: int) -> bool:
+        if not self._reserved or not self._reserved.get((task, step)):
+            return False
+        self._reserved.drop((task, step))
+        return True
 
     def _counter(self, task: _Task) -> Counter:
         key = (self._store.root, task)
@@ -220,28 +209,3 @@ class StepsOnDisk:
         except FileNotFoundError:
             return -1
         return max(self._layout.steps_among(entries, op_name, task_id), default=-1)
-
-
-class _Gaps:
-    """Steps below the last one that a run passed over, and that are therefore its own.
-
-    Actions of a task may end in another order than they began.
-    """
-
-    __slots__ = ("_ranges",)
-
-    def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []
-
-    def add(self, first: int, last: int) -> None:
-        self._ranges.append((first, last))
-        del self._ranges[:-_MAX_GAPS]
-
-    def take(self, step: int) -> bool:
-        for index, (first, last) in enumerate(self._ranges):
-            if first <= step <= last:
-                self._ranges[index : index + 1] = [
-                    part for part in ((first, step - 1), (step + 1, last)) if part[0] <= part[1]
-                ]
-                return True
-        return False

@@ -15,8 +15,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import BinaryIO
 
 from otel_kernel_trace.appended import Appended
 from otel_kernel_trace.counter import Counter, lock_file
@@ -35,7 +37,7 @@ PRIVATE = ".kernel_trace"
 _TEMPORARY: Folder = (PRIVATE, "tmp")
 
 _O_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_O_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_O_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe in the way holds nobody up
 _O_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _O_SHARED = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _O_UNNAMED = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
@@ -99,9 +101,28 @@ class Store:
 
     def read(self, folder: Folder, name: str) -> bytes:
         """The content of a file; a link is not followed."""
-        opened = self._folder(folder, make=False)  # to be held, or its fd may be closed in between
-        with open(os.open(name, _O_READ, dir_fd=opened.fd), "rb") as file:
+        with self.open(folder, name) as file:
             return file.read()
+
+    def open(self, folder: Folder, name: str) -> BinaryIO:
+        """A file to read; a link is not followed."""
+        opened = self._folder(folder, make=False)
+        return open(os.open(name, _O_READ, dir_fd=opened.fd), "rb")
+
+    def read_at(self, path: str, offset: int = 0, size: int = -1) -> bytes:
+        """Of a file, named by its path below the root, ``size`` bytes or all that follow ``offset``.
+
+        Raises:
+            OSError: it can't be read, is no plain file, or the path leads out of the root.
+        """
+        *folder, name = path.split("/")
+        if any(item in ("", ".", "..") or "\0" in item for item in (*folder, name)):
+            raise FileNotFoundError(errno.ENOENT, "no path of a file in the tree", path)
+        with self.open(tuple(folder), name) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "no plain file", path)
+            file.seek(offset)
+            return file.read(size)
 
     def entries(self, folder: Folder) -> list[str]:
         """The names in a folder, in no order."""

@@ -26,9 +26,10 @@ class TaskSpan:
     Thread-safe.
     """
 
-    def __init__(self, attributes: Mapping[str, AttributeValue]) -> None:
+    def __init__(self, attributes: Mapping[str, AttributeValue], around: Context | None = None) -> None:
         self._attributes = attributes
-        self._span: trace.Span | None = None
+        # In a task that another process began, its span there stands for the root.
+        self._span = None if around is None else trace.get_current_span(around)
         self._outside = trace.INVALID_SPAN_CONTEXT
         self._lock = threading.RLock()
         after_fork_in_child(self)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 from opentelemetry import trace
@@ -14,6 +15,7 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.live import set_attributes, start_span
+from otel_kernel_trace.propagation import arrived, carried, environment_of, without_task
 from otel_kernel_trace.task import TaskSpan
 from otel_kernel_trace.version import __version__
 
@@ -204,6 +206,67 @@ class KernelTracer:
         link = trace.Link(span_context, {attributes.JUDGES: True})
         with self._span(name, step, attributes.of_parts({"prompt": prompt}), [link]) as span:
             yield Action(span, step, name)
+
+    def headers(self, *, steps: int = 1) -> dict[str, str]:
+        """What carries the task to another machine: HTTP headers, ``traceparent`` and ``baggage``.
+
+        There :meth:`from_carrier` goes on with it. Its actions stand under the span that is
+        current here.
+
+        Args:
+            steps: how many are kept for the actions there; more of them go after the last.
+
+        Raises:
+            ValueError: ``op_name`` or ``task_id`` is too long to be carried.
+        """
+        with self._lock:
+            last_step = self._step
+            self._step += steps
+        context = self._task.context(self._tracer)
+        return carried(context, attributes.text(self.op_name), attributes.text(self.task_id), last_step)
+
+    def environment(self, *, steps: int = 1) -> dict[str, str]:
+        """This process's environment with what carries the task to a child process.
+
+        >>> subprocess.run([...], env=tracer.environment())
+
+        Args:
+            steps: as of :meth:`headers`.
+
+        Raises:
+            ValueError: ``op_name`` or ``task_id`` is too long to be carried.
+        """
+        return {**without_task(os.environ), **environment_of(self.headers(steps=steps))}
+
+    @classmethod
+    def from_carrier(
+        cls,
+        carrier: Mapping[str, str] | None = None,
+        tracer_provider: trace.TracerProvider | None = None,
+    ) -> KernelTracer:
+        """Go on with the task that another process carries here.
+
+        Args:
+            carrier: headers of an HTTP request, or environment variables, in whatever case;
+                default: the environment of this process.
+            tracer_provider: as of the class.
+
+        Raises:
+            ValueError: no task is carried.
+        """
+        task = arrived(os.environ if carrier is None else carrier)
+        if task is None:
+            raise ValueError(
+                "no task came here: the parent's tracer.environment(), or tracer.headers(), has it"
+            )
+        tracer = cls(task.op_name, task.task_id, tracer_provider)
+        tracer._step = task.last_step
+        tracer._task = TaskSpan({}, task.context)
+        return tracer
+
+    def __reduce__(self) -> tuple[Callable[[dict[str, str]], KernelTracer], tuple[dict[str, str]]]:
+        # To the worker of a pool, fork or spawn, a tracer goes as to any other process.
+        return KernelTracer.from_carrier, (self.headers(),)
 
     def after_fork(self) -> None:
         """For a forked child; not for users."""

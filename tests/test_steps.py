@@ -52,8 +52,38 @@ def test_a_reserved_step_waits_for_its_record(steps: StepsOnDisk) -> None:
 def test_others_do_not_get_what_one_passed_over(steps: StepsOnDisk, tmp_path: Path) -> None:
     others = StepsOnDisk(Store(str(tmp_path)), DesignLayout())
     assert steps.claim(_record(3)) == 3
-    assert others.claim(_record(1)) == 4
+    assert others.claim(_record(1, trace_id=2)) == 4
     assert steps.claim(_record(1)) == 1
+
+
+def test_a_run_in_several_processes_gets_what_any_of_them_passed_over(
+    steps: StepsOnDisk, tmp_path: Path
+) -> None:
+    others = StepsOnDisk(Store(str(tmp_path)), DesignLayout())
+    assert steps.claim(_record(5)) == 5
+    assert [others.claim(_record(step)) for step in (2, 4, 2)] == [2, 4, 6]
+    assert [steps.claim(_record(step)) for step in (1, 3, 3)] == [1, 3, 7]
+    assert steps.claim(_record(8)) == 8
+
+
+def test_what_was_passed_over_is_remembered_within_bounds(steps: StepsOnDisk, tmp_path: Path) -> None:
+    for step in range(2, 400, 2):
+        assert steps.claim(_record(step)) == step
+    assert (tmp_path / ".kernel_trace/steps/o/1").stat().st_size < 8192
+    assert steps.claim(_record(397)) == 397
+    assert steps.claim(_record(1)) == 399
+
+
+@pytest.mark.parametrize("rubbish", [b"x" * 9000, b"zz 1 2\n", b"1 2\n\n", b"0 1 " + b"9" * 200 + b"\n"])
+def test_rubbish_behind_the_number_is_passed_over(
+    steps: StepsOnDisk, tmp_path: Path, rubbish: bytes
+) -> None:
+    steps.claim(_record(3))
+    counter = tmp_path / ".kernel_trace/steps/o/1"
+    counter.write_bytes(counter.read_bytes()[:21] + rubbish)
+    assert steps.claim(_record(1)) == 4
+    assert steps.claim(_record(9)) == 9
+    assert steps.claim(_record(5)) == 5
 
 
 def test_the_judged_step_is_where_the_action_went(steps: StepsOnDisk) -> None:
@@ -69,7 +99,9 @@ def test_many_tasks_take_bounded_memory_and_files(steps: StepsOnDisk) -> None:
     for task in range(1500):
         steps.claim(_record(1, task=str(task)))
     assert len(os.listdir("/dev/fd")) - before < 60
-    assert len(steps._gaps._entries) <= 1024
+    for task in range(1500):
+        steps.reserve("o", str(task))
+    assert len(steps._reserved) <= 1024
 
 
 def test_a_process_that_was_stopped_while_it_counted_holds_nobody_up_for_long(

@@ -1,0 +1,160 @@
+"""The subcommands of ``otel-kernel-trace``.
+
+Exit status: 0 done; 1 something could not be read or written, and the message says what;
+2 wrong use.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from otel_kernel_trace.exporter import KernelTraceSpanExporter
+from otel_kernel_trace.indexed import Passed, layout_in, layout_of
+from otel_kernel_trace.layout import Layout
+from otel_kernel_trace.store import PRIVATE
+from otel_kernel_trace.transfer import Imported, export_jsonl, import_file, merge
+from otel_kernel_trace.version import __version__
+
+_TREE = click.Path(exists=True, file_okay=False, path_type=Path)
+_LAYOUT = click.option(
+    "--layout",
+    type=click.Choice(sorted(Layout.by_name)),
+    help="Of the tree that is written.  [default: that it has, else that of what is added]",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="otel-kernel-trace")
+def command() -> None:
+    """Trees of AI kernel generation: out to OTLP, and back.
+
+    \b
+    otel-kernel-trace export ./kernel_trace_logs --jsonl > trace.jsonl
+    otel-kernel-trace import trace.jsonl --log-dir ./copy
+    otel-kernel-trace merge ./from_gpu1 ./from_gpu2 --log-dir ./all
+    """
+
+
+@command.command("export")
+@click.argument("log_dir", type=_TREE)
+@click.option("--jsonl", is_flag=True, help="As OTLP JSON lines, with all texts (the only format so far).")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="[default: stdout]")
+def export_command(log_dir: Path, jsonl: bool, output: Path | None) -> None:
+    """Write the tree LOG_DIR as a file that the Collector and Jaeger read.
+
+    One span a line, in the OTLP JSON file format, with the texts of its files put back in.
+    The tree is only read, and may be one that is still being written to.
+    """
+    if not jsonl:
+        raise click.UsageError("say in which format: --jsonl")
+    if not (log_dir / PRIVATE / "index").is_dir():
+        raise click.ClickException(f"{log_dir} has no index ({PRIVATE}/index): is it the root of a tree?")
+    try:
+        if output is None:
+            exported = export_jsonl(str(log_dir), sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        else:
+            # Under its name only when it is whole.
+            with tempfile.NamedTemporaryFile(dir=output.absolute().parent, delete=False) as file:
+                try:
+                    exported = export_jsonl(str(log_dir), file)  # type: ignore[arg-type]  # a wrapper of one
+                    file.flush()
+                    os.chmod(file.name, 0o666 & ~_umask())
+                    os.replace(file.name, output)
+                except BaseException:
+                    os.unlink(file.name)
+                    raise
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor may the flush at exit fail
+        sys.exit(1)
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{exported.spans} spans{_told(exported.passed)}", err=True)
+
+
+@command.command("import")
+@click.argument("file", type=click.File("rb"))
+@click.option(
+    "--log-dir", required=True, type=click.Path(file_okay=False, path_type=Path), help="Root of the tree."
+)
+@click.option("--texts", type=_TREE, help="A tree that has the texts of which the spans have only previews.")
+@_LAYOUT
+def import_command(file: BinaryIO, log_dir: Path, texts: Path | None, layout: str | None) -> None:
+    """Write the actions in FILE, any OTLP JSON, to the tree at --log-dir.
+
+    FILE may come from `export`, from the Collector's file exporter or from anybody: one
+    TracesData a line, or one in all; - is stdin. What the tree has already is passed over,
+    and nothing in it is overwritten: actions whose step is taken go after the last.
+    """
+    try:
+        with tempfile.TemporaryFile() as copy:
+            if not file.seekable():
+                shutil.copyfileobj(file, copy)
+                copy.seek(0)
+                file = copy
+            layout = layout or layout_of(str(log_dir)) or layout_in(file)
+            exporter = KernelTraceSpanExporter(log_dir, layout=layout)
+            file.seek(0)
+            _tell(import_file(file, exporter, texts=None if texts is None else str(texts)), log_dir)
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@command.command("merge")
+@click.argument("log_dirs", nargs=-1, required=True, type=_TREE, metavar="LOG_DIR...")
+@click.option(
+    "--log-dir", required=True, type=click.Path(file_okay=False, path_type=Path), help="Root of the tree."
+)
+@_LAYOUT
+def merge_command(log_dirs: tuple[Path, ...], log_dir: Path, layout: str | None) -> None:
+    """Add the trees at LOG_DIR..., as of several machines, to the one at --log-dir.
+
+    The trees are only read. May be repeated: what is there already is passed over. Nothing
+    is overwritten: actions whose step another has go after the last of their task.
+    """
+    try:
+        named = (layout_of(str(tree)) for tree in (log_dir, *log_dirs))
+        layout = layout or next((name for name in named if name), None)
+        exporter = KernelTraceSpanExporter(log_dir, layout=layout)
+        for source in log_dirs:
+            if os.path.realpath(source) == exporter.log_dir:
+                raise click.UsageError(f"{source} is the tree that is to be added to")
+        _tell(merge(map(str, log_dirs), exporter), log_dir)
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _tell(done: Imported, log_dir: Path) -> None:
+    told = f"{done.actions} actions and {done.others} other spans written to {log_dir}"
+    if done.known:
+        told += f"; {done.known} were there already"
+    if done.foreign:
+        told += f"; {done.foreign} spans are of other things"
+    click.echo(told + _told(done.passed), err=True)
+    if done.failed:
+        raise click.ClickException(f"{done.failed} actions could not be written")
+    if not (done.actions or done.others or done.known):
+        raise click.ClickException("there is no action in it: no span has kernel_trace attributes")
+
+
+def _told(passed: Passed) -> str:
+    counts = {
+        "cut last lines passed over": passed.torn,
+        "unreadable lines passed over": passed.unreadable,
+        "texts missing": passed.missing,
+        "texts changed since they were written": passed.changed,
+    }
+    return "".join(f"; {count} {what}" for what, count in counts.items() if count)
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask

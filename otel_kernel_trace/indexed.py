@@ -1,0 +1,146 @@
+"""Reading the index, and putting back the texts that its lines refer to.
+
+An index may be a stranger's, and may still be written to: nothing is trusted, and
+nothing outside the tree is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.util.types import AttributeValue
+
+from otel_kernel_trace.attributes import LAYOUT, LOG_DIR, PART_PREFIX, PENDING, RESULT, RESULT_IS_DOCUMENT
+from otel_kernel_trace.index import FOLDER, GIVEN, LINES
+from otel_kernel_trace.layout import Layout
+from otel_kernel_trace.otlp import spans_in
+from otel_kernel_trace.record import attributes_of
+from otel_kernel_trace.reference import Reference, references_in, without_references
+from otel_kernel_trace.reply import document
+from otel_kernel_trace.store import Store
+
+MAX_LINE_BYTES: Final = 256 * 1024 * 1024
+"""A longer line is passed over: it would have to be in memory as a whole."""
+
+_RESULT = PART_PREFIX + RESULT
+
+
+@dataclass(slots=True)
+class Passed:
+    """What was passed over in reading, by why."""
+
+    torn: int = 0
+    """Last lines that a crash cut."""
+    unreadable: int = 0
+    """Lines that are no JSON, too long or nested too deep; spans that are none."""
+    missing: int = 0
+    """Texts whose file is gone."""
+    changed: int = 0
+    """Texts that are not what the index says; they are taken as they are."""
+
+
+def lines_of(file: BinaryIO, passed: Passed) -> Iterator[bytes]:
+    """The lines of a file, from where it stands; one without an end was cut."""
+    while line := file.readline(MAX_LINE_BYTES):
+        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+            passed.unreadable += 1
+            while (rest := file.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
+                pass
+        elif not line.isspace():
+            yield line
+
+
+def spans_of(line: bytes, passed: Passed) -> list[ReadableSpan]:
+    """The spans of a line of OTLP JSON."""
+    try:
+        found = list(spans_in(json.loads(line)))
+    except (ValueError, RecursionError):
+        if line.endswith(b"\n"):
+            passed.unreadable += 1
+        else:
+            passed.torn += 1
+        return []
+    passed.unreadable += found.count(None)
+    return [span for span in found if span is not None]
+
+
+def indexed_spans(store: Store, passed: Passed) -> Iterator[ReadableSpan]:
+    """The spans in a tree's index as they stand there; of one that has ended its end alone."""
+    try:
+        shards = sorted(name for name in store.entries(FOLDER) if name.endswith(LINES))
+    except FileNotFoundError:
+        return
+    pending: dict[tuple[int, int], tuple[str, int]] = {}
+    for shard in shards:
+        with store.open(FOLDER, shard) as file:
+            for line in lines_of(file, passed):
+                for span in spans_of(line, passed):
+                    key = (span.context.trace_id, span.context.span_id) if span.context else (0, 0)
+                    if attributes_of(span).get(PENDING) is True:
+                        pending[key] = (shard, file.tell() - len(line))
+                    else:
+                        pending.pop(key, None)
+                        yield span
+    for shard, offset in pending.values():
+        with store.open(FOLDER, shard) as file:
+            file.seek(offset)
+            yield from spans_of(file.readline(MAX_LINE_BYTES), passed)
+
+
+def whole_attributes(span: ReadableSpan, store: Store, passed: Passed) -> dict[str, AttributeValue]:
+    """A span's attributes with the texts that they refer to, and without the references."""
+    seen = attributes_of(span)
+    references = references_in(seen)
+    whole = without_references(seen, references)
+    whole.pop(LOG_DIR, None)
+    files = {name: read_reference(store, reference, passed) for name, reference in references.items()}
+    for name in sorted(files, key=lambda name: not name.endswith(GIVEN)):
+        text = files[name]
+        if text is not None:
+            whole.setdefault(name.removesuffix(GIVEN), text)
+    written, raw = files.get(_RESULT), whole.get(_RESULT)
+    if written is not None and isinstance(raw, str) and written not in (raw, document(raw)):
+        whole[_RESULT] = written  # somebody edited it
+        whole[RESULT_IS_DOCUMENT] = True
+    return whole
+
+
+def read_reference(store: Store, reference: Reference, passed: Passed) -> str | None:
+    """The text that a reference is to, as it is now; None where it is not there."""
+    try:
+        if reference.offset is None:
+            content = store.read_at(reference.path)
+        else:
+            content = store.read_at(reference.path, max(reference.offset, 0), max(reference.size, 0))
+    except (OSError, ValueError, OverflowError):
+        passed.missing += 1
+        return None
+    if hashlib.sha256(content).hexdigest() != reference.sha256:
+        passed.changed += 1
+    return content.decode("utf-8", "surrogatepass" if reference.offset is not None else "surrogateescape")
+
+
+def layout_in(file: BinaryIO) -> str | None:
+    """The layout that the first line of an export names, if it does and there is such a layout."""
+    for span in spans_of(file.readline(MAX_LINE_BYTES), Passed()):
+        layout = attributes_of(span).get(LAYOUT)
+        if isinstance(layout, str) and layout in Layout.by_name:
+            return layout
+    return None
+
+
+def layout_of(log_dir: str) -> str | None:
+    """The layout that a tree's index names."""
+    store = Store(log_dir)
+    with contextlib.suppress(FileNotFoundError):
+        for shard in sorted(name for name in store.entries(FOLDER) if name.endswith(LINES)):
+            with store.open(FOLDER, shard) as file:
+                if (layout := layout_in(file)) is not None:
+                    return layout
+    return None

@@ -1,0 +1,309 @@
+"""From a tree to OTLP JSON lines, and from any OTLP JSON to a tree."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from otel_kernel_trace import attributes
+from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.exporter import KernelTraceSpanExporter
+from otel_kernel_trace.indexed import (
+    MAX_LINE_BYTES,
+    Passed,
+    indexed_spans,
+    lines_of,
+    read_reference,
+    spans_of,
+    whole_attributes,
+)
+from otel_kernel_trace.modelcalls import ModelCall, is_model_call, read_model_call
+from otel_kernel_trace.otlp import line_of
+from otel_kernel_trace.record import Record, attributes_of, read_record, with_attributes
+from otel_kernel_trace.reference import references_in, without_references
+from otel_kernel_trace.store import Store
+
+_AFTER_ALL = 2**31
+"""Stands for the step of an action that says none: those are counted after the others."""
+
+_MAX_NESTING = 64
+"""Spans between a model call and the action around it."""
+
+_Key = tuple[int, int]
+"""Trace id and span id."""
+
+
+@dataclass(slots=True)
+class Exported:
+    """What an export wrote."""
+
+    spans: int = 0
+    passed: Passed = field(default_factory=Passed)
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import did."""
+
+    actions: int = 0
+    others: int = 0
+    """Tasks and model calls."""
+    known: int = 0
+    """Spans that the tree has already."""
+    foreign: int = 0
+    """Spans of other things."""
+    failed: int = 0
+    """Actions that could not be written; the log says why."""
+    passed: Passed = field(default_factory=Passed)
+
+
+def export_jsonl(log_dir: str, out: BinaryIO, on_span: Callable[[], object] = lambda: None) -> Exported:
+    """Write a tree as OTLP JSON lines, a span a line, with its texts put back in.
+
+    Args:
+        log_dir: root of the tree, which is only read.
+        out: where to.
+        on_span: called after every span.
+
+    Raises:
+        OSError: the index can't be read, or ``out`` not be written.
+    """
+    store, done = Store(log_dir), Exported()
+    for span in indexed_spans(store, done.passed):
+        given = whole_attributes(span, store, done.passed)
+        out.write(line_of(span, given))
+        done.spans += 1
+        on_span()
+    return done
+
+
+def import_file(
+    file: BinaryIO,
+    exporter: KernelTraceSpanExporter,
+    *,
+    texts: str | None = None,
+    on_span: Callable[[], object] = lambda: None,
+) -> Imported:
+    """Write the actions in a file of OTLP JSON to a tree, whoever made it.
+
+    Steps are kept where the tree has nobody else's there; else the actions of a task go
+    after its last, in their order. Spans that the tree's index has are passed over, so
+    that an import may be repeated.
+
+    Args:
+        file: OTLP JSON, a ``TracesData`` a line or one in all.
+        exporter: of the tree.
+        texts: root of a tree that has the texts to which the spans refer.
+        on_span: called after every span.
+
+    Raises:
+        OSError: the file can't be read, or there is no room for a copy of it.
+    """
+    done = Imported()
+    store = Store(texts) if texts else None
+    with tempfile.TemporaryFile() as copy:
+        # A span a line, so that they can be written in another order.
+        plan = _Plan(known=_known(exporter))
+        for span in _spans_in(file, done.passed):
+            if plan.takes(span, copy.tell(), done):
+                copy.write(line_of(span, attributes_of(span)))
+        for offset in plan.in_order():
+            span = _span_at(copy, offset)
+            given = dict(attributes_of(span))
+            call = plan.calls.get(_key(span))
+            if call is not None:
+                _fill_in(given, read_model_call(attributes_of(_span_at(copy, call))))
+            span = with_attributes(span, _resolved(given, store, done.passed))
+            _write(span, exporter, done)
+            on_span()
+    return done
+
+
+def merge(log_dirs: Iterable[str], exporter: KernelTraceSpanExporter) -> Imported:
+    """Add trees to a tree; nothing there is overwritten, and what it has already is passed over.
+
+    Raises:
+        OSError: a tree can't be read.
+    """
+    total = Imported()
+    for log_dir in log_dirs:
+        with tempfile.TemporaryFile() as file:
+            exported = export_jsonl(log_dir, file)
+            file.seek(0)
+            done = import_file(file, exporter)
+        for name in ("actions", "others", "known", "foreign", "failed"):
+            setattr(total, name, getattr(total, name) + getattr(done, name))
+        for name in Passed.__dataclass_fields__:
+            more = getattr(exported.passed, name) + getattr(done.passed, name)
+            setattr(total.passed, name, getattr(total.passed, name) + more)
+    return total
+
+
+class _Plan:
+    """The order in which spans are written: a task's by step, each followed by its judgements."""
+
+    def __init__(self, known: set[tuple[int, int, int]]) -> None:
+        self.calls: dict[_Key, int] = {}
+        """By action, where the model call stands from which it takes what it was not given."""
+        self._known = known
+        self._actions: list[_Planned] = []
+        self._others: list[int] = []
+        self._parents: dict[_Key, _Key] = {}
+        self._called: list[tuple[_Key, int]] = []
+
+    def takes(self, span: ReadableSpan, offset: int, done: Imported) -> bool:
+        """Whether a span is to be written; ``offset`` is where it stands."""
+        given = attributes_of(span)
+        record = read_record(span)
+        key = _key(span)
+        if span.parent is not None:
+            self._parents[key] = (span.parent.trace_id, span.parent.span_id)
+        is_call = record is None and is_model_call(given)
+        if record is None and not is_call and attributes.OP_NAME not in given:
+            done.foreign += 1
+            return False
+        step = (record.step or 0) if record else 0
+        if key != (0, 0) and (*key, step) in self._known:
+            done.known += 1
+            return False
+        self._known.add((*key, step))
+        if record is not None:
+            self._actions.append(_planned(span, record, given, offset))
+        else:
+            self._others.append(offset)
+            if is_call and span.status.status_code is not StatusCode.ERROR:
+                self._called.append((key, offset))
+        return True
+
+    def in_order(self) -> Iterator[int]:
+        actions = {action.key for action in self._actions}
+        for key, offset in self._called:
+            around = self._parents.get(key)
+            for _ in range(_MAX_NESTING):
+                if around is None or around in actions:
+                    break
+                around = self._parents.get(around)
+            if around in actions and around is not None:
+                self.calls[around] = offset
+        yield from self._others
+        self._actions.sort()
+        yield from (action.offset for action in self._actions)
+
+
+class _Planned(NamedTuple):
+    """An action, so that sorting gives the order in which actions are written."""
+
+    op_name: str
+    task_id: str
+    step: int
+    start: int
+    is_judgement: bool
+    copy: int
+    offset: int
+    key: _Key
+
+
+def _planned(
+    span: ReadableSpan, record: Record, given: Mapping[str, AttributeValue], offset: int
+) -> _Planned:
+    copy = given.get(attributes.COPY)
+    has_step = record.step is not None
+    return _Planned(
+        record.op_name,
+        record.task_id,
+        record.step if record.step is not None else _AFTER_ALL,
+        0 if has_step else span.start_time or 0,
+        agent_of(record.action_type) is Agent.CONDUCTOR,
+        copy if type(copy) is int else 1,
+        offset,
+        _key(span),
+    )
+
+
+def _write(span: ReadableSpan, exporter: KernelTraceSpanExporter, done: Imported) -> None:
+    failed = exporter.counts.failed
+    exporter.write(span)
+    if read_record(span) is None:
+        done.others += 1
+    elif exporter.counts.failed > failed:
+        done.failed += 1
+    else:
+        done.actions += 1
+
+
+def _fill_in(given: dict[str, AttributeValue], call: ModelCall | None) -> None:
+    if call is not None:
+        parts = {
+            attributes.PROMPT: call.prompt,
+            attributes.REASONING: call.reasoning,
+            attributes.RESULT: call.result,
+        }
+        for part, text in parts.items():
+            if text is not None:
+                given.setdefault(attributes.PART_PREFIX + part, text)
+
+
+def _resolved(
+    given: dict[str, AttributeValue], store: Store | None, passed: Passed
+) -> dict[str, AttributeValue]:
+    """Attributes with the texts of which they have previews, or with a note that they are previews."""
+    references = references_in(given)
+    if not references:
+        return given
+    whole = without_references(given, references)
+    notes = [whole[attributes.INCOMPLETE]] if attributes.INCOMPLETE in whole else []
+    for name, reference in references.items():
+        text = read_reference(store, reference, passed) if store else None
+        if text is not None:
+            whole[name] = text
+        elif name in whole:
+            notes.append(f"{name}: a preview of {reference.size} bytes, which are in {reference.path}")
+    if notes:
+        whole[attributes.INCOMPLETE] = "\n".join(map(attributes.text, notes))
+    return whole
+
+
+def _known(exporter: KernelTraceSpanExporter) -> set[tuple[int, int, int]]:
+    found = set()
+    for span in indexed_spans(Store(exporter.log_dir), Passed()):
+        step = attributes_of(span).get(attributes.STEP)
+        found.add((*_key(span), step if type(step) is int else 0))
+    return found
+
+
+def _key(span: ReadableSpan) -> _Key:
+    return (span.context.trace_id, span.context.span_id) if span.context else (0, 0)
+
+
+def _spans_in(file: BinaryIO, passed: Passed) -> Iterator[ReadableSpan]:
+    first = file.readline(MAX_LINE_BYTES)
+    if not _is_json(first):
+        # One document over several lines, or lines of which the first is broken.
+        content = first + file.read(MAX_LINE_BYTES)
+        if len(content) < MAX_LINE_BYTES and _is_json(content):
+            yield from spans_of(content, passed)
+            return
+    file.seek(0)
+    for line in lines_of(file, passed):
+        yield from spans_of(line, passed)
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _span_at(file: BinaryIO, offset: int) -> ReadableSpan:
+    file.seek(offset)
+    [span] = spans_of(file.readline(), Passed())
+    return span
