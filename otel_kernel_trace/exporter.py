@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from otel_kernel_trace.attributes import OP_NAME, PART_PREFIX
+from otel_kernel_trace.attributes import INCOMPLETE, OP_NAME, PART_PREFIX
 from otel_kernel_trace.busy import busy
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.live import Live, known
 from otel_kernel_trace.losses import Counts, Losses, RefusedError
+from otel_kernel_trace.metrics import ActionMetrics
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.record import Record, attributes_of, read_record
 from otel_kernel_trace.recorder import Recorder
@@ -75,6 +76,7 @@ class KernelTraceSpanExporter(SpanExporter):
         self._store = Store(settings.log_dir, settings.file_mode)
         self._recorder = Recorder(self._store, settings.layout, settings.on_existing)
         self._losses = Losses(settings.log_dir)
+        self._metrics = ActionMetrics()
         self._scratch: Scratch | None = None
         self._lock = threading.Lock()
         self._is_shut_down = False
@@ -200,9 +202,12 @@ class KernelTraceSpanExporter(SpanExporter):
             written = self._recorder.finish(span, record, begun)
         except Exception as error:  # noqa: BLE001 - the program that we watch goes on
             self._losses.count_failed(_described(record), error)
+            self._metrics.count_record(written=False)
             return _LOST
         self._losses.count_written()
-        if record.incomplete:
+        self._metrics.count_record(written=True)
+        self._metrics.measure(span, record)
+        if record.incomplete and INCOMPLETE not in record.attributes:
             self._losses.warn(f"{_described(record)} is incomplete: {record.incomplete}")
         remember(span, self.log_dir, written)
         return written.step

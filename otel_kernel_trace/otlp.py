@@ -14,6 +14,7 @@ import binascii
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, cast
 
 from opentelemetry.attributes import BoundedAttributes
@@ -45,8 +46,9 @@ _HAS_IS_REMOTE, _IS_REMOTE = 0x100, 0x200
 
 _MAX_DEPTH = 64
 """Values nested deeper are written as text, and not read."""
-_MAX_TIME = 2**63 - 1
+_TOO_LARGE = 2**63
 
+_string = json.encoder.encode_basestring
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 # One each of a provider's and of an instrumentation's life; the object is kept, so that its id stays its own.
@@ -62,9 +64,10 @@ def line_of(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> byt
         attributes: what the line has instead of the span's own; hence no count of those
             that the SDK dropped.
     """
-    resource, scope = _resource(span.resource), _scope(span.instrumentation_scope)
-    scope_spans = f'{{"scope":{scope},"spans":[{_to_json(_span(span, attributes))}]}}'
-    line = f'{{"resourceSpans":[{{"resource":{resource},"scopeSpans":[{scope_spans}]}}]}}\n'
+    line = (
+        f'{{"resourceSpans":[{{"resource":{_resource(span.resource)},"scopeSpans":[{{"scope":'
+        f'{_scope(span.instrumentation_scope)},"spans":[{_span(span, attributes)}]}}]}}]}}\n'
+    )
     try:
         return line.encode()
     except UnicodeEncodeError:  # lone surrogates, which JSON has escapes for
@@ -90,7 +93,7 @@ def spans_in(document: object) -> Iterator[ReadableSpan | None]:
 def _resource(resource: Resource) -> str:
     known = _resources.get(id(resource))
     if known is None or known[0] is not resource:
-        text = _to_json({"attributes": _key_values(resource.attributes)})
+        text = f'{{"attributes":{_key_values(resource.attributes)}}}'
         known = _resources.put(id(resource), (resource, text))
     return known[1]
 
@@ -103,46 +106,45 @@ def _scope(scope: InstrumentationScope | None) -> str:
     return known[1]
 
 
-def _span(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> dict[str, object]:
-    context = span.context
-    encoded: dict[str, object] = {
-        "traceId": format(context.trace_id, "032x") if context else "",
-        "spanId": format(context.span_id, "016x") if context else "",
-    }
+def _span(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> str:
+    # Put together by hand, as one is written for every action, in the program's own time.
+    context, parent = span.context, span.parent
+    fields = [
+        f'"traceId":"{context.trace_id:032x}","spanId":"{context.span_id:016x}"'
+        if context
+        else '"traceId":"","spanId":""'
+    ]
     if context and context.trace_state:
-        encoded["traceState"] = context.trace_state.to_header()
-    if span.parent is not None:
-        encoded["parentSpanId"] = format(span.parent.span_id, "016x")
-    encoded["flags"] = _flags(context, span.parent)
-    encoded["name"] = span.name
-    encoded["kind"] = _KINDS.get(span.kind, 0)
-    encoded["startTimeUnixNano"] = str(span.start_time or 0)
+        fields.append(f'"traceState":{_string(context.trace_state.to_header())}')
+    if parent is not None:
+        fields.append(f'"parentSpanId":"{parent.span_id:016x}"')
+    fields.append(f'"flags":{_flags(context, parent)},"name":{_string(span.name)}')
+    fields.append(f'"kind":{_KINDS.get(span.kind, 0)},"startTimeUnixNano":"{span.start_time or 0}"')
     if span.end_time is not None:
-        encoded["endTimeUnixNano"] = str(span.end_time)
-    encoded["attributes"] = _key_values(attributes)
+        fields.append(f'"endTimeUnixNano":"{span.end_time}"')
+    fields.append(f'"attributes":{_key_values(attributes)}')
     if span.events:
-        encoded["events"] = [
-            {
-                "timeUnixNano": str(event.timestamp),
-                "name": event.name,
-                "attributes": _key_values(event.attributes or {}),
-            }
-            for event in span.events
-        ]
+        fields.append(f'"events":[{",".join(map(_event, span.events))}]')
     if span.links:
-        encoded["links"] = [
-            {
-                "traceId": format(link.context.trace_id, "032x"),
-                "spanId": format(link.context.span_id, "016x"),
-                "attributes": _key_values(link.attributes or {}),
-                "flags": _flags(link.context, link.context),
-            }
-            for link in span.links
-        ]
-    if span.status.status_code is not StatusCode.UNSET:
-        message = {"message": span.status.description} if span.status.description else {}
-        encoded["status"] = {"code": span.status.status_code.value, **message}
-    return encoded
+        fields.append(f'"links":[{",".join(map(_link, span.links))}]')
+    status = span.status
+    if status.status_code is not StatusCode.UNSET:
+        message = f',"message":{_string(status.description)}' if status.description else ""
+        fields.append(f'"status":{{"code":{status.status_code.value}{message}}}')
+    return f"{{{','.join(fields)}}}"
+
+
+def _event(event: Event) -> str:
+    given = _key_values(event.attributes or {})
+    return f'{{"timeUnixNano":"{event.timestamp}","name":{_string(event.name)},"attributes":{given}}}'
+
+
+def _link(link: Link) -> str:
+    context, given = link.context, _key_values(link.attributes or {})
+    return (
+        f'{{"traceId":"{context.trace_id:032x}","spanId":"{context.span_id:016x}",'
+        f'"attributes":{given},"flags":{_flags(context, context)}}}'
+    )
 
 
 def _flags(context: SpanContext | None, origin: SpanContext | None) -> int:
@@ -150,14 +152,24 @@ def _flags(context: SpanContext | None, origin: SpanContext | None) -> int:
     return flags | _HAS_IS_REMOTE | (_IS_REMOTE if origin and origin.is_remote else 0)
 
 
-def _key_values(attributes: Mapping[str, AttributeValue]) -> list[dict[str, object]]:
-    return [
-        {"key": key, "value": {"stringValue": value} if type(value) is str else any_value(value)}
-        for key, value in attributes.items()
-    ]
+def _key_values(attributes: Mapping[str, AttributeValue]) -> str:
+    pairs = []
+    for key, value in attributes.items():
+        if type(value) is str:
+            pairs.append(f'{_key(key)}{{"stringValue":{_string(value)}}}}}')
+        elif type(value) is int and -_TOO_LARGE <= value < _TOO_LARGE:
+            pairs.append(f'{_key(key)}{{"intValue":"{value}"}}}}')
+        else:
+            pairs.append(f"{_key(key)}{_to_json(_any_value(value))}}}")
+    return f"[{','.join(pairs)}]"
 
 
-def any_value(value: object, depth: int = 0) -> dict[str, object]:
+@lru_cache(512)
+def _key(name: str) -> str:
+    return f'{{"key":{_string(name)},"value":'
+
+
+def _any_value(value: object, depth: int = 0) -> dict[str, object]:
     """A value in OTLP's JSON mapping; what it has no type for is written as text."""
     if value is None:
         return {}
@@ -166,16 +178,20 @@ def any_value(value: object, depth: int = 0) -> dict[str, object]:
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
-        return {"intValue": str(int(value))} if -(2**63) <= value < 2**63 else {"stringValue": str(value)}
+        return (
+            {"intValue": str(int(value))}
+            if -_TOO_LARGE <= value < _TOO_LARGE
+            else {"stringValue": str(value)}
+        )
     if isinstance(value, float):
         return {"doubleValue": float(value) if math.isfinite(value) else _not_finite(value)}
     if isinstance(value, bytes):
         return {"bytesValue": base64.b64encode(value).decode()}
     if depth < _MAX_DEPTH and isinstance(value, Mapping):
-        pairs = [{"key": str(key), "value": any_value(item, depth + 1)} for key, item in value.items()]
+        pairs = [{"key": str(key), "value": _any_value(item, depth + 1)} for key, item in value.items()]
         return {"kvlistValue": {"values": pairs}}
     if depth < _MAX_DEPTH and isinstance(value, Sequence):
-        return {"arrayValue": {"values": [any_value(item, depth + 1) for item in value]}}
+        return {"arrayValue": {"values": [_any_value(item, depth + 1) for item in value]}}
     return {"stringValue": str(value)}
 
 
@@ -306,7 +322,7 @@ def _signed(value: int | str) -> int | str:
 
 def _whole_number(value: object) -> int:
     number = _signed(value) if isinstance(value, (int, str)) else 0
-    return number if isinstance(number, int) and 0 <= number <= _MAX_TIME else 0
+    return number if isinstance(number, int) and 0 <= number < _TOO_LARGE else 0
 
 
 def _double(value: float | str) -> float | str:
