@@ -10,6 +10,9 @@ With OPENAI_API_KEY or OPENAI_BASE_URL set, the model behind them answers (OPENA
 names it). Without them a scripted model does, which this program serves on loopback: the
 kernels, their faults and their times are real all the same.
 
+With OTEL_EXPORTER_OTLP_ENDPOINT set, as http://localhost:4318, the same spans go to Jaeger or
+a Collector (``pip install opentelemetry-exporter-otlp-proto-http``).
+
 Needs ``pip install 'otel-kernel-trace[example]'``; neither a GPU nor a compiler.
 """
 
@@ -31,11 +34,19 @@ from kernel_generation import scripted_model
 from kernel_generation.operators import FRAMEWORK, IMPL_TYPE, OPERATORS, Operator
 from kernel_generation.verifier import telling_line, verify
 from opentelemetry import trace
+from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from otel_kernel_trace import Action, ActionType, KernelTracer, KernelTraceSpanExporter, VerifierAction
+from otel_kernel_trace import (
+    Action,
+    ActionType,
+    KernelTracer,
+    LinkedSpanExporter,
+    VerifierAction,
+    configure,
+)
 from otel_kernel_trace.reply import parse
 
 MAX_ATTEMPTS = 5
@@ -75,12 +86,15 @@ class Step:
 
 
 class Model:
-    """Any model behind an OpenAI-compatible endpoint. Calls are spans of the GenAI conventions."""
+    """Any model behind an OpenAI-compatible endpoint.
+
+    Nothing is traced here: opentelemetry-instrumentation-genai-openai makes a span of every
+    call, and the action around it takes prompt, result and tokens from there.
+    """
 
     def __init__(self, name: str, base_url: str | None, api_key: str | None) -> None:
         self.name = name
         self._client = openai.OpenAI(base_url=base_url, api_key=api_key)
-        self._tracer = trace.get_tracer("generate_kernel")
 
     def ask(self, role: str, prompt: str) -> Reply:
         """One question, one answer.
@@ -89,24 +103,13 @@ class Model:
             openai.OpenAIError: the model can't be reached or refuses.
         """
         system = f"{_ROLES[role].format(impl_type=IMPL_TYPE)}\n{_ANSWER[role]}"
-        with self._tracer.start_as_current_span(f"chat {self.name}", kind=trace.SpanKind.CLIENT) as span:
-            span.set_attributes(
-                {
-                    "gen_ai.operation.name": "chat",
-                    "gen_ai.provider.name": "openai",
-                    "gen_ai.request.model": self.name,
-                }
-            )
-            completion = self._client.chat.completions.create(
-                model=self.name,
-                messages=[{"role": "system", "content": system}, {"role": "user", "content": prompt}],
-            )
-            span.set_attribute("gen_ai.response.model", completion.model)
-            if completion.usage:
-                span.set_attribute("gen_ai.usage.input_tokens", completion.usage.prompt_tokens)
-                span.set_attribute("gen_ai.usage.output_tokens", completion.usage.completion_tokens)
+        completion = self._client.chat.completions.create(
+            model=self.name,
+            messages=[{"role": "system", "content": system}, {"role": "user", "content": prompt}],
+        )
         message = completion.choices[0].message
-        # Servers that show a model's thoughts call them so; the client has no name for them.
+        # Servers that show a model's thoughts call them so; neither the client nor its
+        # instrumentation has a name for them.
         reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
         return Reply(message.content or "", reasoning if isinstance(reasoning, str) else "")
 
@@ -148,9 +151,9 @@ class Task:
     def _agent(self, role: str, action_type: ActionType, prompt: str) -> tuple[str, Action]:
         begin = time.monotonic()
         agent = self._tracer.designer if role == "designer" else self._tracer.coder
-        with agent(prompt=prompt, action_type=action_type) as action:
+        with agent(action_type=action_type) as action:
             reply = self._model.ask(role, prompt)
-            action.record(result=reply.text, reasoning=reply.reasoning)
+            action.record(reasoning=reply.reasoning)
         answer = parse(reply.text)
         self._note(action.step, action_type.name, begin, answer.description if answer else "no JSON object")
         return answer.code if answer else reply.text, action
@@ -182,9 +185,9 @@ class Task:
     def _judge(self, judged: Action | VerifierAction, about: str) -> str:
         begin = time.monotonic()
         prompt = about if about.startswith("Operator: ") else f"{self._task()}\n\n{about}"
-        with self._tracer.conductor(prompt=prompt, judges=judged) as action:
+        with self._tracer.conductor(judges=judged) as action:
             reply = self._model.ask("conductor", prompt)
-            action.record(result=reply.text, reasoning=reply.reasoning)
+            action.record(reasoning=reply.reasoning)
         self._note(action.step, action.action_type, begin, reply.text)
         return reply.text
 
@@ -197,10 +200,13 @@ class Task:
 def main() -> int:
     """Exit status: 0 where every operator got a kernel that passed."""
     arguments = _arguments()
-    exporter = KernelTraceSpanExporter(arguments.log_dir)
     provider = TracerProvider(resource=Resource.create({"service.name": "generate_kernel"}))
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
+    configure(arguments.log_dir)
+    _send_to_backend(provider)
+    # What models are asked and answer goes on the spans of their calls, and from there to the actions.
+    os.environ.setdefault("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
+    OpenAIInstrumentor().instrument()
 
     task_id = time.strftime("%m%d%H%M%S")
     with _model() as model:
@@ -214,13 +220,20 @@ def main() -> int:
                 return 2
     provider.shutdown()
 
-    _print_tree(Path(exporter.log_dir), arguments.op, task_id)
+    log_dir = Path(arguments.log_dir).expanduser().resolve()
+    _print_tree(log_dir, arguments.op, task_id)
     _print_table([step for task in tasks for step in task.steps], model.name)
-    counts = exporter.counts
     print(f"\n{sum(passed)} of {len(passed)} operators have a kernel that passed.")
-    print(f"Records: {counts.received} received, {counts.written} written, {counts.failed} failed.")
-    print(f"The tree: {exporter.log_dir}")
-    return 0 if all(passed) and not counts.failed else 1
+    print(f"The tree: {log_dir}")
+    return 0 if all(passed) else 1
+
+
+def _send_to_backend(provider: TracerProvider) -> None:
+    """Send to Jaeger, a Collector or whatever the environment names, with links for long texts."""
+    if os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        provider.add_span_processor(BatchSpanProcessor(LinkedSpanExporter(OTLPSpanExporter())))
 
 
 def _arguments() -> argparse.Namespace:

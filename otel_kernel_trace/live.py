@@ -27,13 +27,15 @@ _Key = tuple[int, int]
 class Live(weakref.ref[Span]):
     """What is known of one span. A reference to the span that does not keep it."""
 
-    __slots__ = ("begun", "derived", "is_ours", "key", "parent", "whole")
+    __slots__ = ("at_start", "begun", "derived", "is_ours", "key", "parent", "whole")
 
     def __init__(self, span: Span, _: Callable[[weakref.ref[Span]], None]) -> None:
         context = span.get_span_context()
         self.key: _Key = (context.trace_id, context.span_id)
         self.whole: dict[str, AttributeValue] = {}
         """Attributes as they were before the SDK's limits."""
+        self.at_start: Mapping[str, AttributeValue] = {}
+        """Attributes that it was given at its start, as the SDK had them then."""
         self.is_ours = False
         """Whether the span was made through this package's API, so that ``whole`` has all of it."""
         self.begun: dict[str, Begun | None] = {}
@@ -77,8 +79,10 @@ def start_span(
     _coming.name, _coming.attributes = name, attributes
     try:
         span = tracer.start_span(name, context, attributes=attributes, links=links)
-        if not span.is_recording() and (recording := recording_tracer(tracer)) is not None:
-            span = recording.start_span(name, context, attributes=attributes, links=links)
+        if not span.is_recording():
+            recording = recording_tracer(tracer, span.get_span_context())
+            if recording is not None:
+                span = recording.start_span(name, context, attributes=attributes, links=links)
     finally:
         _coming.attributes = None
     if span.is_recording():
@@ -138,9 +142,9 @@ def whole(trace_id: int, span_id: int, seen: Mapping[str, AttributeValue]) -> Wh
             after counts as it stands.
     """
     live = _live.get((trace_id, span_id))
-    if live is None or not live.whole:
+    if live is None or not (live.whole or live.at_start):
         return Whole(seen, (), False)
-    merged = dict(seen)
+    merged = {**live.at_start, **seen}
     known = set()
     for name, value in live.whole.items():
         now = seen.get(name)

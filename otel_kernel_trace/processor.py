@@ -63,6 +63,7 @@ class KernelTraceSpanProcessor(SpanProcessor):
                 return
             begun = self.exporter.begin(span, live)
             if begun is not None:
+                live.at_start = attributes_of(span)  # the oldest are the first that go at a limit
                 span.set_attribute(attributes.STEP, begun.step)
                 span.set_attribute(attributes.LOG_DIR, self.exporter.log_dir)
         except Exception:

@@ -7,12 +7,16 @@ exporters pass it over: a backend gets its share, and the files get all.
 from __future__ import annotations
 
 import copy
-from weakref import WeakKeyDictionary
+from functools import cache
+from typing import TYPE_CHECKING
 
-from opentelemetry.trace import Tracer
+from opentelemetry.trace import SpanContext, Tracer
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.id_generator import IdGenerator
+    from opentelemetry.sdk.trace.sampling import Sampler
 
 _is_wanted = False
-_recording: WeakKeyDictionary[Tracer, Tracer] = WeakKeyDictionary()
 
 
 def record_what_is_dropped() -> None:
@@ -21,18 +25,42 @@ def record_what_is_dropped() -> None:
     _is_wanted = True
 
 
-def recording_tracer(tracer: Tracer) -> Tracer | None:
-    """A tracer for the spans that the sampler of ``tracer`` drops; None where nobody wants them."""
+def recording_tracer(tracer: Tracer, dropped: SpanContext) -> Tracer | None:
+    """A tracer for one span, which the sampler of ``tracer`` has dropped; None where nobody wants it.
+
+    The span has the ids that it had: the sampler may decide by them what becomes of its children.
+    """
     if not _is_wanted:
         return None
     real = getattr(tracer, "_tracer", tracer)  # a proxy's, once there is a provider
-    if not hasattr(real, "sampler"):
+    if not hasattr(real, "sampler") or not hasattr(real, "id_generator"):
         return None
-    recording = _recording.get(real)
-    if recording is None:
-        from opentelemetry.sdk.trace.sampling import Decision, StaticSampler
-
-        recording = copy.copy(real)
-        recording.sampler = StaticSampler(Decision.RECORD_ONLY)
-        _recording[real] = recording
+    recording = copy.copy(real)
+    recording.sampler = _recording_sampler()
+    recording.id_generator = _SameIds(dropped, real.id_generator)
+    assert isinstance(recording, Tracer)
     return recording
+
+
+@cache
+def _recording_sampler() -> Sampler:
+    from opentelemetry.sdk.trace.sampling import Decision, StaticSampler
+
+    return StaticSampler(Decision.RECORD_ONLY)
+
+
+class _SameIds:
+    """An SDK ``IdGenerator``, by its methods: to derive from it would load the SDK."""
+
+    def __init__(self, context: SpanContext, real: IdGenerator) -> None:
+        self._context = context
+        self._real = real
+
+    def generate_trace_id(self) -> int:
+        return self._context.trace_id
+
+    def generate_span_id(self) -> int:
+        return self._context.span_id
+
+    def is_trace_id_random(self) -> bool:
+        return self._real.is_trace_id_random()
