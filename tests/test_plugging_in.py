@@ -35,9 +35,11 @@ def _needs(module: str, package: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(missing, reason=f"{package} is not installed")
 
 
-def _instrumented(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def _instrumented(
+    folder: Path, program: str = _PIPELINE, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """A program under ``opentelemetry-instrument``."""
-    (folder / "pipeline.py").write_text(_PIPELINE)
+    (folder / "pipeline.py").write_text(program)
     return subprocess.run(
         ["opentelemetry-instrument", "python", "pipeline.py"],
         cwd=folder,
@@ -71,6 +73,51 @@ class TestEnvironment:
         assert done.returncode == 0, done.stderr
         assert tree(tmp_path / "logs") == _FILES
         assert '"name": "DO_CODER"' in done.stdout
+
+    @pytest.mark.parametrize("exporter", ["console", "kernel_trace,console"])
+    @pytest.mark.parametrize("sampler", ["always_on", "parentbased_traceidratio"])
+    def test_no_code_and_no_exporter_of_ours_just_the_folder(
+        self, tmp_path: Path, exporter: str, sampler: str
+    ) -> None:
+        done = _instrumented(
+            tmp_path,
+            OTEL_TRACES_EXPORTER=exporter,
+            OTEL_TRACES_SAMPLER=sampler,
+            OTEL_TRACES_SAMPLER_ARG="0.0",
+            OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT="50",
+            OTEL_EXPORTER_KERNEL_TRACE_LOG_DIR=str(tmp_path / "logs"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert tree(tmp_path / "logs") == _FILES
+        assert ('"name": "DO_CODER"' in done.stdout) == (sampler == "always_on")
+        [shard] = (tmp_path / "logs" / ".kernel_trace" / "index").iterdir()
+        assert len(shard.read_text().splitlines()) == 3  # begin and end of the action, and the task
+
+    def test_without_the_folder_nothing_is_written(self, tmp_path: Path) -> None:
+        done = _instrumented(tmp_path, OTEL_TRACES_EXPORTER="console")
+        assert done.returncode == 0, done.stderr
+        assert '"name": "DO_CODER"' in done.stdout
+        assert [path.name for path in tmp_path.iterdir()] == ["pipeline.py"]
+
+    def test_a_program_that_leaves_by_sigkill_has_all_that_ended(self, tmp_path: Path) -> None:
+        done = _instrumented(
+            tmp_path,
+            _PIPELINE + "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+            OTEL_TRACES_EXPORTER="console",
+            OTEL_EXPORTER_KERNEL_TRACE_LOG_DIR=str(tmp_path / "logs"),
+        )
+        assert done.returncode != 0
+        assert tree(tmp_path / "logs") == _FILES
+
+    def test_where_nothing_sets_up_a_provider_that_is_told(self, tmp_path: Path) -> None:
+        done = _instrumented(
+            tmp_path,
+            OTEL_PYTHON_CONFIGURATOR="none_such",
+            OTEL_EXPORTER_KERNEL_TRACE_LOG_DIR=str(tmp_path / "logs"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert "nothing has set up a TracerProvider" in done.stderr
+        assert not (tmp_path / "logs").exists()
 
     @pytest.mark.parametrize("variable", ["LAYOUT", "ON_EXISTING", "FILE_MODE"])
     def test_a_bad_value_is_one_log_line_and_costs_nobody_anything(

@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -15,7 +16,9 @@ import pytest
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from otel_kernel_trace import ActionType, KernelTracer, KernelTraceSpanExporter, Trace
+from otel_kernel_trace import ActionType, KernelTracer, KernelTraceSpanExporter, Trace, configure
+from otel_kernel_trace.indexed import Passed, indexed_spans, whole_attributes
+from otel_kernel_trace.store import Store
 from tests.faults import forked, python
 from tests.spans import action_span
 from tests.tree import tree
@@ -28,7 +31,7 @@ _RECORD_FOR_EVER = """
 import sys
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from otel_kernel_trace import ActionType, KernelTracer, KernelTraceSpanExporter, Trace
+from otel_kernel_trace import ActionType, KernelTracer, KernelTraceSpanExporter, Trace, configure
 
 log_dir, done, way = sys.argv[1:]
 text = "0123456789" * 2000
@@ -39,7 +42,10 @@ with open(done, "ab", buffering=0) as ended:
             trace.insert_designer_or_coder_record(f"{number} {text}", "p" + text, text, ActionType.DO_CODER)
             ended.write(b"%d\\n" % number)
     provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(KernelTraceSpanExporter(log_dir)))
+    if way == "tracer":
+        provider.add_span_processor(SimpleSpanProcessor(KernelTraceSpanExporter(log_dir)))
+    else:
+        configure(log_dir, tracer_provider=provider)
     tracer = KernelTracer("op", "1", provider)
     for number in range(1_000_000):
         with tracer.coder(prompt="p" + text) as action:
@@ -49,12 +55,12 @@ with open(done, "ab", buffering=0) as ended:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["trace", "tracer"])
+@pytest.mark.parametrize("way", ["trace", "tracer", "processor"])
 @pytest.mark.parametrize("batch", range(5))
 def test_sigkill_at_any_instant_leaves_whole_files_and_every_ended_span(
     tmp_path: Path, way: str, batch: int
 ) -> None:
-    """20 kills a batch, 200 in all; every process writes on in the tree that the killed ones left."""
+    """20 kills a batch, 300 in all; every process writes on in the tree that the killed ones left."""
     text = "0123456789" * 2000
     logs, done = tmp_path / "logs", tmp_path / "done"
     luck = random.Random(batch)
@@ -83,6 +89,21 @@ def test_sigkill_at_any_instant_leaves_whole_files_and_every_ended_span(
         if number in missing:
             missing.remove(number)
     assert not missing
+    _check_index(logs, ended)
+
+
+def _check_index(log_dir: Path, ended: list[str]) -> None:
+    """It has every span that ended, all references hold, and at most a line a process is cut."""
+    store, passed = Store(str(log_dir)), Passed()
+    spans = [whole_attributes(span, store, passed) for span in indexed_spans(store, passed)]
+    assert (passed.unreadable, passed.missing, passed.changed) == (0, 0, 0)
+    assert passed.torn <= 20
+    results = Counter(
+        str(given["kernel_trace.part.result"]).partition(" ")[0]
+        for given in spans
+        if "kernel_trace.part.result" in given
+    )
+    assert not Counter(ended) - results
 
 
 def _record_in_process(log_dir: str, process: int, records: int) -> None:
@@ -224,6 +245,31 @@ class TestFork:
                 thread.join()
         texts = list(tree(tmp_path).values())
         assert all(texts.count(f"child {number}") == 1 for number in range(25))
+
+    def test_an_action_that_both_end_is_two_records(self, tmp_path: Path) -> None:
+        provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
+        tracer = KernelTracer("o", "1", provider)
+        with tracer.coder(prompt="p") as action, forked() as child:
+            action.record(result="child's" if child.is_child else "parent's")
+            if child.is_child:
+                action.span.end()
+                child.ends(True)
+        results = sorted(text for path, text in tree(tmp_path).items() if path.endswith("result.txt"))
+        assert results == ["child's", "parent's"]
+
+    def test_a_child_that_leaves_by_os_exit_loses_nothing(self, tmp_path: Path) -> None:
+        provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
+        tracer = KernelTracer("o", "1", provider)
+        with tracer.coder(prompt="parent's"):
+            for number in range(5):
+                with forked() as child:
+                    if child.is_child:
+                        with tracer.action("worker", prompt=f"asked {number}") as action:
+                            action.record(result=f"answered {number}")
+                        child.ends(True)
+        texts = list(tree(tmp_path).values())
+        assert all(f"{word} {number}" in texts for word in ("asked", "answered") for number in range(5))
+        assert len(list((tmp_path / ".kernel_trace" / "index").glob("*.jsonl"))) == 6
 
     def test_shutdown_in_a_child_is_the_childs_alone(self, tmp_path: Path) -> None:
         exporter = KernelTraceSpanExporter(tmp_path)
