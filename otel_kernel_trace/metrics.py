@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from opentelemetry.metrics import get_meter
+from opentelemetry.metrics import Histogram, Meter, get_meter
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 from opentelemetry.util.types import AttributeValue
@@ -39,20 +39,18 @@ class ActionMetrics:
     def __init__(self) -> None:
         meter = get_meter("otel_kernel_trace", __version__)
         self._names: set[str] = set()
-        self._duration = meter.create_histogram(
-            "kernel_trace.action.duration",
-            unit="s",
-            description="Time that an action took",
-            explicit_bucket_boundaries_advisory=_SECONDS,
+        self._duration = _histogram(
+            meter, "kernel_trace.action.duration", "s", "Time that an action took", _SECONDS
         )
         self._verifications = meter.create_counter(
             "kernel_trace.verifications", unit="{verification}", description="Verifications, by outcome"
         )
-        self._speedup = meter.create_histogram(
+        self._speedup = _histogram(
+            meter,
             "kernel_trace.speedup",
-            unit="1",
-            description="Speed of kernels that passed, over the reference's, as their Verifier says",
-            explicit_bucket_boundaries_advisory=_SPEEDUPS,
+            "1",
+            "Speed of kernels that passed, over the reference's, as their Verifier says",
+            _SPEEDUPS,
         )
         self._tokens = meter.create_counter(
             "kernel_trace.tokens", unit="{token}", description="Tokens of the model calls inside actions"
@@ -93,6 +91,15 @@ class ActionMetrics:
                 return "_OTHER"
             self._names.add(name)
         return name
+
+
+def _histogram(
+    meter: Meter, name: str, unit: str, description: str, boundaries: Sequence[float]
+) -> Histogram:
+    try:
+        return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=boundaries)
+    except TypeError:  # an API before 1.30, which leaves the boundaries to views
+        return meter.create_histogram(name, unit, description)
 
 
 def _speedup(given: Mapping[str, AttributeValue]) -> float | None:
