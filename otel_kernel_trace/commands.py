@@ -18,7 +18,6 @@ import click
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.indexed import Passed, layout_in, layout_of
 from otel_kernel_trace.layout import Layout
-from otel_kernel_trace.store import PRIVATE
 from otel_kernel_trace.transfer import Imported, export_jsonl, import_file, merge
 from otel_kernel_trace.version import __version__
 
@@ -54,8 +53,6 @@ def export_command(log_dir: Path, jsonl: bool, output: Path | None) -> None:
     """
     if not jsonl:
         raise click.UsageError("say in which format: --jsonl")
-    if not (log_dir / PRIVATE / "index").is_dir():
-        raise click.ClickException(f"{log_dir} has no index ({PRIVATE}/index): is it the root of a tree?")
     try:
         if output is None:
             exported = export_jsonl(str(log_dir), sys.stdout.buffer)
@@ -77,6 +74,8 @@ def export_command(log_dir: Path, jsonl: bool, output: Path | None) -> None:
     except OSError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{exported.spans} spans{_told(exported.passed)}", err=True)
+    if not exported.spans:
+        raise click.ClickException(f"there is no record in {log_dir}: is it the root of a tree?")
 
 
 @command.command("import")
@@ -149,6 +148,7 @@ def _told(passed: Passed) -> str:
         "cut last lines passed over": passed.torn,
         "unreadable lines passed over": passed.unreadable,
         "texts missing": passed.missing,
+        "files of other names passed over": passed.strange,
         "texts changed since they were written": passed.changed,
     }
     return "".join(f"; {count} {what}" for what, count in counts.items() if count)

@@ -41,6 +41,8 @@ class Passed:
     """Lines that are no JSON, too long or nested too deep; spans that are none."""
     missing: int = 0
     """Texts whose file is gone."""
+    strange: int = 0
+    """Files whose name is none of a layout's."""
     changed: int = 0
     """Texts that are not what the index says; they are taken as they are."""
 

@@ -124,6 +124,20 @@ class Store:
             file.seek(offset)
             return file.read(size)
 
+    def changed(self, path: str) -> int:
+        """When a file, named by its path below the root, was last changed; nanoseconds since 1970."""
+        *folder, name = path.split("/")
+        opened = self._folder(tuple(folder), make=False)
+        return os.lstat(name, dir_fd=opened.fd).st_mtime_ns
+
+    def is_folder(self, folder: Folder) -> bool:
+        """Whether a folder is there that is no link."""
+        try:
+            self._folder(folder, make=False)
+        except OSError:
+            return False
+        return True
+
     def entries(self, folder: Folder) -> list[str]:
         """The names in a folder, in no order."""
         return _names_in(self._folder(folder, make=False))

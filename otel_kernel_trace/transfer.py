@@ -15,6 +15,7 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
+from otel_kernel_trace.found import found_spans
 from otel_kernel_trace.indexed import (
     MAX_LINE_BYTES,
     Passed,
@@ -67,6 +68,8 @@ class Imported:
 def export_jsonl(log_dir: str, out: BinaryIO, on_span: Callable[[], object] = lambda: None) -> Exported:
     """Write a tree as OTLP JSON lines, a span a line, with its texts put back in.
 
+    Files that its index does not tell of are written too, with what their names say.
+
     Args:
         log_dir: root of the tree, which is only read.
         out: where to.
@@ -76,9 +79,14 @@ def export_jsonl(log_dir: str, out: BinaryIO, on_span: Callable[[], object] = la
         OSError: the index can't be read, or ``out`` not be written.
     """
     store, done = Store(log_dir), Exported()
+    known: set[str] = set()
     for span in indexed_spans(store, done.passed):
-        given = whole_attributes(span, store, done.passed)
-        out.write(line_of(span, given))
+        known.update(reference.path for reference in references_in(attributes_of(span)).values())
+        out.write(line_of(span, whole_attributes(span, store, done.passed)))
+        done.spans += 1
+        on_span()
+    for span in found_spans(store, known, done.passed):
+        out.write(line_of(span, attributes_of(span)))
         done.spans += 1
         on_span()
     return done
