@@ -25,7 +25,7 @@ from pathlib import Path
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor, SpanExporter
 
-from otel_kernel_trace import ActionType, KernelTracer, KernelTraceSpanExporter, Trace, attributes
+from otel_kernel_trace import ActionType, KernelTracer, KernelTraceSpanExporter, Trace, attributes, configure
 from otel_kernel_trace.reply import document
 
 Recorder = Callable[[ReadableSpan], None]
@@ -132,9 +132,27 @@ def ours_trace(folder: Path, _: ExitStack) -> Recorder:
     return lambda _: trace.insert_designer_or_coder_record(REPLY, PROMPT, REASONING, ActionType.DO_CODER)
 
 
+def ours_processor(folder: Path, stack: ExitStack) -> Recorder:
+    """Prompt on disk at the start, the rest at the end, and a line in the index for both."""
+    provider = configure(folder, tracer_provider=TracerProvider(shutdown_on_exit=False))
+    stack.callback(provider.shutdown)
+    tracer = provider.get_tracer("benchmark")
+    step = 0
+
+    def record(_: ReadableSpan) -> None:
+        nonlocal step
+        step += 1
+        given = attributes_of(step)
+        begun = {name: value for name, value in given.items() if not name.endswith(("reasoning", "result"))}
+        span = tracer.start_span("DO_CODER", attributes=begun)
+        span.set_attributes({name: value for name, value in given.items() if name not in begun})
+        span.end()
+
+    return record
+
+
 def ours_tracer(folder: Path, stack: ExitStack) -> Recorder:
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(KernelTraceSpanExporter(folder)))
+    provider = configure(folder, tracer_provider=TracerProvider(shutdown_on_exit=False))
     stack.callback(provider.shutdown)
     tracer = stack.enter_context(KernelTracer(OP, TASK, provider))
 
@@ -151,6 +169,7 @@ WAYS: dict[str, Way] = {
     "official OTLP JSON file exporter": otlp_json_file,
     "ConsoleSpanExporter to a file": console_to_file,
     "ours: export alone": ours_export,
+    "ours: KernelTraceSpanProcessor": ours_processor,
     "ours: Trace.insert_…": ours_trace,
     "ours: KernelTracer": ours_tracer,
 }

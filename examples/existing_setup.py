@@ -12,21 +12,21 @@ import os
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from otel_kernel_trace import KernelTracer, KernelTraceSpanExporter
+from otel_kernel_trace import KernelTracer, LinkedSpanExporter, configure
 
 # What the program had.
 provider = TracerProvider()
 if "OTEL_EXPORTER_OTLP_ENDPOINT" in os.environ:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    # Around its exporter: long texts become previews that tell where the whole ones are.
+    provider.add_span_processor(BatchSpanProcessor(LinkedSpanExporter(OTLPSpanExporter())))
 trace.set_tracer_provider(provider)
 
-# The line that it gains. Simple rather than Batch: files are there when a span ends,
-# and nothing is lost with the process.
-provider.add_span_processor(SimpleSpanProcessor(KernelTraceSpanExporter("./kernel_trace_logs")))
+# The line that it gains: files are there when a span ends, and nothing is lost with the process.
+configure("./kernel_trace_logs", tracer_provider=provider)
 
 # Its own spans may stand around the actions, and a span with the attributes set by hand
 # is as good as one made through KernelTracer.

@@ -92,18 +92,23 @@ class Recorder:
 
     def _complete(self, record: Record, begun: Begun) -> dict[str, InPlace] | None:
         """Add to what is there since the beginning; None where somebody else's files are in the way."""
-        new, files = _planned(self._layout.files(record, begun.step, begun.copy), record)
-        added, changed = [], []
-        for file, (attribute, in_place) in zip(new, files.items(), strict=True):
-            before = begun.files.get(attribute)
-            if before is None or before.reference.path != in_place.reference.path:
+        kept, added, changed = {}, [], []
+        for file in self._layout.files(record, begun.step, begun.copy):
+            before = begun.files.get(file.attribute)
+            if before is None or not before.reference.path.endswith(file.name):
                 added.append(file)
-            elif before.reference != in_place.reference:
+            elif before.text == file.text:
+                kept[file.attribute] = before
+            else:
                 changed.append(file)
-        if not self._store.publish(added, replace=self._on_existing == "overwrite"):
+        new, files = _planned(added, record)
+        if not self._store.publish(new, replace=self._on_existing == "overwrite"):
             return None
-        self._store.publish(changed, replace=True)
-        return files
+        if not changed:
+            return {**kept, **files}
+        newer, changed_files = _planned(changed, record)
+        self._store.publish(newer, replace=True)
+        return {**kept, **files, **changed_files}
 
     def _withdraw(self, begun: Begun, files: Mapping[str, InPlace]) -> None:
         """Remove what was written at the beginning and is not where the record is now."""
@@ -137,5 +142,5 @@ def _planned(files: Sequence[File], record: Record) -> _Planned:
             content = text.encode("utf-8", "backslashreplace")
             is_as_given = False
         new.append((folder, name, content))
-        in_place[attribute] = InPlace(Reference.to_file(folder, name, content), is_as_given)
+        in_place[attribute] = InPlace(Reference.to_file(folder, name, content), text, is_as_given)
     return new, in_place

@@ -71,6 +71,8 @@ class InPlace(NamedTuple):
     """A file of an action that is in place."""
 
     reference: Reference
+    text: str
+    """What it holds; the same object as the attribute's value, as a rule."""
     is_as_given: bool
     """Whether it holds the attribute's text as it was given."""
 
