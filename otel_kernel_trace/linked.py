@@ -15,7 +15,7 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace import attributes
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.record import attributes_of, with_attributes
-from otel_kernel_trace.reference import SIZE, URL, InPlace
+from otel_kernel_trace.reference import SIZE, URL, Reference
 from otel_kernel_trace.settings import LINKED_VARIABLE, read_link_settings
 from otel_kernel_trace.written import written_of
 
@@ -77,7 +77,9 @@ class LinkedSpanExporter(SpanExporter):
             given = attributes_of(span)
             events = [self._shortened_event(event) for event in span.events]
             is_ours = any(key.startswith(_OURS) for key in given)
-            shown = self._previews(given, self._files(span)) if is_ours or is_model_call(given) else given
+            shown = (
+                self._previews(given, self._references(span)) if is_ours or is_model_call(given) else given
+            )
             if shown is given and all(new is old for new, old in zip(events, span.events, strict=True)):
                 return span
             return with_attributes(span, shown, events)
@@ -86,7 +88,7 @@ class LinkedSpanExporter(SpanExporter):
             return span
 
     def _previews(
-        self, given: Mapping[str, AttributeValue], files: Mapping[str, InPlace]
+        self, given: Mapping[str, AttributeValue], references: Mapping[str, Reference]
     ) -> Mapping[str, AttributeValue]:
         shown: dict[str, AttributeValue] = {}
         for name, value in given.items():
@@ -95,13 +97,13 @@ class LinkedSpanExporter(SpanExporter):
                 continue
             preview, size = self._preview(value)
             shown[name] = preview
-            file = files.get(name)
-            if file is None:
+            reference = references.get(name)
+            if reference is None:
                 shown[name + SIZE] = size
             else:
-                shown.update(file.reference.attributes(name))
+                shown.update(reference.attributes(name))
                 if self._link_base:
-                    shown[name + URL] = self._link_base + quote(file.reference.path)
+                    shown[name + URL] = self._link_base + quote(reference.path)
         return shown if len(shown) > len(given) else given
 
     def _is_short(self, value: AttributeValue) -> bool:
@@ -122,10 +124,10 @@ class LinkedSpanExporter(SpanExporter):
             return event
         return Event(event.name, self._previews(given, {}), event.timestamp)
 
-    def _files(self, span: ReadableSpan) -> Mapping[str, InPlace]:
+    def _references(self, span: ReadableSpan) -> Mapping[str, Reference]:
         for written in written_of(span).values():
             if written is not None:
-                return written.files
+                return written.references
         return {}
 
 

@@ -60,7 +60,7 @@ class Recorder:
         if record.is_pending:
             begun = self.begin(record)
             self.tell_begun(span, record, begun)
-            return Written(begun.step, begun.files)
+            return _written(begun)
         files = self._complete(record, begun) if begun else None
         if begun and files is not None:
             done = Begun(begun.step, begun.copy, files)
@@ -69,7 +69,7 @@ class Recorder:
         if begun:
             self._withdraw(begun, done.files)
         self._index.add(span, record.attributes, done)
-        return Written(done.step, done.files)
+        return _written(done)
 
     def _publish(
         self, record: Record, files_at: Callable[[int, int], Sequence[File]], *, was_taken: bool = False
@@ -127,6 +127,10 @@ class Recorder:
         for name in names:
             self._own_names.put(name, True)
         return True
+
+
+def _written(done: Begun) -> Written:
+    return Written(done.step, {attribute: file.reference for attribute, file in done.files.items()})
 
 
 def _planned(files: Sequence[File], record: Record) -> _Planned:

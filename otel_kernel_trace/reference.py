@@ -91,5 +91,5 @@ class Written(NamedTuple):
     """What is on disk of an action that has ended."""
 
     step: int
-    files: Mapping[str, InPlace]
-    """By the attribute whose text they hold."""
+    references: Mapping[str, Reference]
+    """To the files, by the attribute whose text they hold."""

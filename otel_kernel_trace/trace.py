@@ -27,6 +27,7 @@ from otel_kernel_trace.recall import TraceRecords
 from otel_kernel_trace.settings import OnExisting, Settings, read_settings
 from otel_kernel_trace.task import TaskSpan
 from otel_kernel_trace.version import __version__
+from otel_kernel_trace.written import share
 
 _logger = logging.getLogger("otel_kernel_trace")
 
@@ -220,7 +221,7 @@ class Trace:
 
         shown = self._show(action.name, given, links)
         context = shown.get_span_context() if shown else self._own_context()
-        written = self._write(action.name, given, links, context, status)
+        written = self._write(action.name, given, links, context, status, is_shown=shown is not None)
         if written is not None:
             step = written
         if not is_judgement:
@@ -275,6 +276,8 @@ class Trace:
         links: list[Link],
         context: SpanContext,
         status: Status,
+        *,
+        is_shown: bool,
     ) -> int | None:
         """Write the record's files, from a span of our own: the program's may be sampled out or cut."""
         if self._exporter is None:
@@ -290,7 +293,10 @@ class Trace:
             start_time=now,
             end_time=now,
         )
-        return self._exporter.write(span)
+        step = self._exporter.write(span)
+        if is_shown:
+            share(span)
+        return step
 
 
 def _agent(action_type: object) -> Agent | None:

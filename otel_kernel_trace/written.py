@@ -13,9 +13,13 @@ from weakref import WeakKeyDictionary
 from opentelemetry.sdk.trace import ReadableSpan
 
 from otel_kernel_trace.live import known
+from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.reference import Written
 
 _NOTHING: Mapping[str, Written | None] = MappingProxyType({})
+_shared: Recent[tuple[int, int], Mapping[str, Written | None]] = Recent(2048)
+"""A Trace's: the span that it shows to the program's provider is another one than that it writes."""
+
 _written: WeakKeyDictionary[ReadableSpan, dict[str, Written | None]] = WeakKeyDictionary()
 
 
@@ -24,9 +28,18 @@ def remember(span: ReadableSpan, log_dir: str, written: Written | None) -> None:
     _written.setdefault(span, {})[log_dir] = written
 
 
+def share(span: ReadableSpan) -> None:
+    """Have what was written of a span hold for others of the same ids, which were not there yet."""
+    if span.context:
+        _shared.put((span.context.trace_id, span.context.span_id), written_of(span))
+
+
 def written_of(span: ReadableSpan) -> Mapping[str, Written | None]:
     """What was written of a span, by ``log_dir``."""
-    return _written.get(span, _NOTHING)
+    written: Mapping[str, Written | None] | None = _written.get(span)
+    if written is None and span.context and _shared:
+        written = _shared.get((span.context.trace_id, span.context.span_id))
+    return _NOTHING if written is None else written
 
 
 def is_processors(span: ReadableSpan, log_dir: str) -> bool:
