@@ -14,7 +14,7 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.modelcalls import is_model_call
-from otel_kernel_trace.record import attributes_of, with_attributes
+from otel_kernel_trace.record import attributes_of, limit_of, text_of, with_attributes
 from otel_kernel_trace.reference import SIZE, URL, Reference
 from otel_kernel_trace.settings import LINKED_VARIABLE, read_link_settings
 from otel_kernel_trace.written import written_of
@@ -22,6 +22,24 @@ from otel_kernel_trace.written import written_of
 _logger = logging.getLogger("otel_kernel_trace")
 
 _OURS = "kernel_trace."
+_TEXTS = (
+    attributes.PART_PREFIX,
+    "kernel_trace.verify.source.",
+    attributes.VERIFY_RESULT,
+    attributes.VERIFY_PROFILE,
+    attributes.INCOMPLETE,
+    "gen_ai.input.",
+    "gen_ai.output.",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.",
+    "gen_ai.prompt",
+    "gen_ai.completion",
+    "input.value",
+    "output.value",
+    "llm.",
+    "exception.",
+)
+"""How the names of attributes begin that may hold a long text."""
 
 
 class LinkedSpanExporter(SpanExporter):
@@ -75,12 +93,15 @@ class LinkedSpanExporter(SpanExporter):
     def _shortened(self, span: ReadableSpan) -> ReadableSpan:
         try:
             given = attributes_of(span)
+            if not (any(key.startswith(_OURS) for key in given) or is_model_call(given)):
+                return span
+            log_dir, references = _references(span)
+            shown = self._previews(given, references, limit_of(span))
+            if log_dir and references:
+                # Whole, and the one that the references are to.
+                shown = {**shown, attributes.LOG_DIR: log_dir}
             events = [self._shortened_event(event) for event in span.events]
-            is_ours = any(key.startswith(_OURS) for key in given)
-            shown = (
-                self._previews(given, self._references(span)) if is_ours or is_model_call(given) else given
-            )
-            if shown is given and all(new is old for new, old in zip(events, span.events, strict=True)):
+            if shown == given and all(new is old for new, old in zip(events, span.events, strict=True)):
                 return span
             return with_attributes(span, shown, events)
         except Exception:
@@ -88,23 +109,29 @@ class LinkedSpanExporter(SpanExporter):
             return span
 
     def _previews(
-        self, given: Mapping[str, AttributeValue], references: Mapping[str, Reference]
+        self,
+        given: Mapping[str, AttributeValue],
+        references: Mapping[str, Reference],
+        limit: int | None = None,
     ) -> Mapping[str, AttributeValue]:
         shown: dict[str, AttributeValue] = {}
         for name, value in given.items():
-            if name == attributes.LOG_DIR or self._is_short(value):
-                shown[name] = value
+            is_cut_by_sdk = isinstance(value, str) and len(value) == limit
+            if not name.startswith(_TEXTS) or (self._is_short(value) and not is_cut_by_sdk):
+                shown.setdefault(name, _sendable(value) if isinstance(value, str) else value)
                 continue
-            preview, size = self._preview(value)
-            shown[name] = preview
+            shown[name], size = self._preview(value)
             reference = references.get(name)
-            if reference is None:
-                shown[name + SIZE] = size
-            else:
-                shown.update(reference.attributes(name))
+            beside: dict[str, AttributeValue] = {name + SIZE: size}
+            if reference is not None:
+                beside.update(reference.attributes(name))
                 if self._link_base:
-                    shown[name + URL] = self._link_base + quote(reference.path)
-        return shown if len(shown) > len(given) else given
+                    beside[name + URL] = self._link_base + quote(reference.path)
+            elif is_cut_by_sdk:
+                continue  # nobody knows how long it was
+            if not beside.keys() & given.keys():  # else a part is called so
+                shown.update(beside)
+        return shown
 
     def _is_short(self, value: AttributeValue) -> bool:
         if isinstance(value, (str, bytes)):
@@ -115,20 +142,29 @@ class LinkedSpanExporter(SpanExporter):
 
     def _preview(self, value: AttributeValue) -> tuple[str, int]:
         """The beginning of a text, and the bytes of it all."""
-        text = value if isinstance(value, str) else attributes.text(value)
-        return text[: self._preview_chars], len(text.encode("utf-8", "surrogatepass"))
+        if isinstance(value, bytes):
+            beginning = value[: 4 * self._preview_chars].decode("utf-8", "surrogateescape")
+            return _sendable(beginning[: self._preview_chars]), len(value)
+        text = text_of(value)
+        return _sendable(text[: self._preview_chars]), len(text.encode("utf-8", "backslashreplace"))
 
     def _shortened_event(self, event: Event) -> Event:
         given = event.attributes or {}
-        if all(self._is_short(value) for value in given.values()):
-            return event
-        return Event(event.name, self._previews(given, {}), event.timestamp)
+        shown = self._previews(given, {})
+        return event if shown == given else Event(event.name, shown, event.timestamp)
 
-    def _references(self, span: ReadableSpan) -> Mapping[str, Reference]:
-        for written in written_of(span).values():
-            if written is not None:
-                return written.references
-        return {}
+
+def _sendable(text: str) -> str:
+    """A text without lone surrogates, for which OTLP's exporters fail, and all of the batch with them."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def _references(span: ReadableSpan) -> tuple[str, Mapping[str, Reference]]:
+    """The tree that has the span's texts, and references to its files."""
+    for log_dir, written in written_of(span).items():
+        if written is not None:
+            return log_dir, written.references
+    return "", {}
 
 
 class LinkedSpanExporterFromEnvironment(LinkedSpanExporter):
@@ -146,6 +182,9 @@ class LinkedSpanExporterFromEnvironment(LinkedSpanExporter):
 
 def _exporter_of_environment() -> SpanExporter:
     name = os.environ.get(LINKED_VARIABLE, "").strip() or "otlp"
+    if name == "kernel_trace_linked":
+        _logger.error("no spans are sent: %s is to name another exporter than %r", LINKED_VARIABLE, name)
+        return _Nowhere()
     if name == "otlp":
         protocol = (
             os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "").strip()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.trace import Link, StatusCode
 from opentelemetry.util.types import AttributeValue
@@ -80,7 +81,7 @@ def read_record(span: ReadableSpan) -> Record | None:
     given = known.attributes
     action_type = given.get(attributes.ACTION_TYPE)
     parts = {
-        key[_PREFIX_LENGTH:]: value if type(value) is str else _text(value)
+        key[_PREFIX_LENGTH:]: value if type(value) is str else text_of(value)
         for key, value in given.items()
         if key.startswith(attributes.PART_PREFIX) and value is not None
     }
@@ -88,7 +89,7 @@ def read_record(span: ReadableSpan) -> Record | None:
         return None
     if span.status.status_code is StatusCode.ERROR and not parts.get(attributes.ERROR_LOG):
         _add_exception(parts, span.events)
-    action = span.name if action_type is None else _text(action_type)
+    action = span.name if action_type is None else text_of(action_type)
     written_in = given.get(attributes.LOG_DIR)
     return Record(
         op_name=_name(given.get(attributes.OP_NAME)),
@@ -112,9 +113,8 @@ def read_record(span: ReadableSpan) -> Record | None:
 def _incomplete(span: ReadableSpan, known: Whole) -> str:
     """What the SDK's limits cut of the texts and could not be made good."""
     told = known.attributes.get(attributes.INCOMPLETE)
-    lines = [_text(told)] if told else []
-    # The limit that the span was made with; the SDK says it nowhere else.
-    limit = getattr(getattr(span, "_attributes", None), "max_value_len", None)
+    lines = [text_of(told)] if told else []
+    limit = limit_of(span)
     if limit is not None:
         lines += [
             f"{name}: cut to {limit} characters by the SDK's limit, or just as long"
@@ -127,6 +127,12 @@ def _incomplete(span: ReadableSpan, known: Whole) -> str:
     if span.dropped_attributes and not known.is_all:
         lines.append(f"{span.dropped_attributes} attributes were dropped at the SDK's limit of their number")
     return "\n".join(lines)
+
+
+def limit_of(span: ReadableSpan) -> int | None:
+    """The number of characters at which the SDK cuts the span's attributes, None where it does not."""
+    limit = getattr(getattr(span, "_attributes", None), "max_value_len", None)  # it says so nowhere else
+    return limit if isinstance(limit, int) else None
 
 
 def is_action(given: Mapping[str, AttributeValue]) -> bool:
@@ -150,6 +156,10 @@ def with_attributes(
     span: ReadableSpan, given: Mapping[str, AttributeValue], events: Sequence[Event] | None = None
 ) -> ReadableSpan:
     """A copy of a span with other attributes, and other events where they are given."""
+    if span.dropped_attributes:
+        bounded = BoundedAttributes(attributes=given)
+        bounded.dropped = span.dropped_attributes
+        given = bounded
     return ReadableSpan(
         span.name,
         span.context,
@@ -175,9 +185,9 @@ def _verification(given: Mapping[str, AttributeValue]) -> Verification | None:
     return Verification(
         framework=_name(given.get(attributes.VERIFY_FRAMEWORK), "reference"),
         impl_type=_name(given.get(attributes.VERIFY_IMPL_TYPE), "implementation"),
-        reference=None if reference is None else _text(reference),
-        implementation=None if implementation is None else _text(implementation),
-        script=None if script is None else _text(script),
+        reference=None if reference is None else text_of(reference),
+        implementation=None if implementation is None else text_of(implementation),
+        script=None if script is None else text_of(script),
     )
 
 
@@ -193,7 +203,7 @@ def _add_exception(parts: dict[str, str], events: Sequence[Event]) -> None:
     for event in events:
         stacktrace = event.attributes.get("exception.stacktrace") if event.attributes else None
         if stacktrace is not None and event.name == "exception":
-            parts[attributes.ERROR_LOG] = _text(stacktrace)
+            parts[attributes.ERROR_LOG] = text_of(stacktrace)
 
 
 def _step(value: object) -> int | None:
@@ -207,10 +217,11 @@ def _step(value: object) -> int | None:
 
 
 def _name(value: object, default: str = _UNKNOWN) -> str:
-    return default if value is None else _text(value)
+    return default if value is None else text_of(value)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """An attribute's value as the text that its file has."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -221,4 +232,4 @@ def _text(value: object) -> str:
 
 
 def _jsonable(value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else _text(value)
+    return dict(value) if isinstance(value, Mapping) else text_of(value)
