@@ -6,16 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.live import Whole, whole
+
+_Item = TypeVar("_Item", Event, Link)
 
 _PREFIX_LENGTH = len(attributes.PART_PREFIX)
 _MAX_STEP = 2**31 - 1
@@ -166,14 +169,24 @@ def with_attributes(
         span.parent,
         span.resource,
         attributes=given,
-        events=span.events if events is None else events,
-        links=span.links,
+        events=_bounded(span.events if events is None else events, span.dropped_events),
+        links=_bounded(span.links, span.dropped_links),
         kind=span.kind,
         status=span.status,
         start_time=span.start_time,
         end_time=span.end_time,
         instrumentation_scope=span.instrumentation_scope,
     )
+
+
+def _bounded(items: Sequence[_Item], dropped: int) -> Sequence[_Item]:
+    """Items that say how many are missing, as a span's own do."""
+    if not dropped:
+        return items
+    bounded: BoundedList[_Item] = BoundedList(max(len(items), 1))
+    bounded.extend(items)
+    bounded.dropped = dropped
+    return bounded
 
 
 def _verification(given: Mapping[str, AttributeValue]) -> Verification | None:
