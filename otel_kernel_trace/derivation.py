@@ -12,7 +12,9 @@ from otel_kernel_trace.modelcalls import ModelCall
 from otel_kernel_trace.record import attributes_of
 
 
-def take_from_call(call: ModelCall, live: Live, span: Span, *, succeeded: bool) -> None:
+def take_from_call(
+    call: ModelCall, live: Live, span: Span, *, succeeded: bool, limit: int | None = None
+) -> None:
     """Give an action's span what a model call inside it tells.
 
     What the action was given explicitly stays. Texts are those of the last call that
@@ -23,6 +25,7 @@ def take_from_call(call: ModelCall, live: Live, span: Span, *, succeeded: bool) 
         live: what is known of the action.
         span: of the action, not ended.
         succeeded: whether the call did.
+        limit: number of characters to which texts of the call were cut, None where none was.
     """
     seen = attributes_of(span)
     found: dict[str, AttributeValue] = {}
@@ -47,6 +50,9 @@ def take_from_call(call: ModelCall, live: Live, span: Span, *, succeeded: bool) 
             offer(attributes.PART_PREFIX + attributes.PROMPT, call.prompt)
             offer(attributes.PART_PREFIX + attributes.REASONING, call.reasoning)
             offer(attributes.PART_PREFIX + attributes.RESULT, call.result)
+            if limit is not None and any(name.startswith(attributes.PART_PREFIX) for name in found):
+                cut = f"taken from a model call of which the SDK's limit cut texts to {limit} characters"
+                offer(attributes.INCOMPLETE, cut)
     live.derived.update(found)
     live.whole.update(found)
     span.set_attributes(found)

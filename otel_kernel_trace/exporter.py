@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from otel_kernel_trace.attributes import INCOMPLETE, OP_NAME, PART_PREFIX
+from otel_kernel_trace.attributes import OP_NAME, PART_PREFIX
 from otel_kernel_trace.busy import busy
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
@@ -207,7 +207,7 @@ class KernelTraceSpanExporter(SpanExporter):
         self._losses.count_written()
         self._metrics.count_record(written=True)
         self._metrics.measure(span, record)
-        if record.incomplete and INCOMPLETE not in record.attributes:
+        if record.incomplete:
             self._losses.warn(f"{_described(record)} is incomplete: {record.incomplete}")
         remember(span, self.log_dir, written)
         return written.step

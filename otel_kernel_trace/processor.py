@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import StatusCode
+from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.busy import busy
@@ -16,7 +18,7 @@ from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.live import Live, began, known
 from otel_kernel_trace.modelcalls import ModelCall, read_model_call
-from otel_kernel_trace.record import attributes_of, is_action
+from otel_kernel_trace.record import attributes_of, is_action, limit_of
 from otel_kernel_trace.sampling import record_what_is_dropped
 
 _logger = logging.getLogger("otel_kernel_trace")
@@ -76,9 +78,10 @@ class KernelTraceSpanProcessor(SpanProcessor):
         try:
             context = span.context
             live = known(context.trace_id, context.span_id) if context else None
-            call = read_model_call(attributes_of(span))
+            given = attributes_of(span)
+            call = read_model_call(given)
             if call is not None and live is not None:
-                self._pass_on(call, live, succeeded=span.status.status_code is not StatusCode.ERROR)
+                self._pass_on(call, live, span, given)
             if live is not None and self.exporter.log_dir in live.begun:
                 self.exporter.write(span)
             else:  # begun before this processor was there, or a Trace's
@@ -99,13 +102,19 @@ class KernelTraceSpanProcessor(SpanProcessor):
         """For a forked child; not for users."""
         self._lock = threading.Lock()
 
-    def _pass_on(self, call: ModelCall, live: Live, *, succeeded: bool) -> None:
+    def _pass_on(
+        self, call: ModelCall, live: Live, ended: ReadableSpan, given: Mapping[str, AttributeValue]
+    ) -> None:
         """Give what a model call tells to the action around it."""
+        succeeded = ended.status.status_code is not StatusCode.ERROR
+        limit = limit_of(ended)
+        if limit is not None and all(not isinstance(v, str) or len(v) < limit for v in given.values()):
+            limit = None
         around = live.parent
         while around is not None:
             span = around()
             if isinstance(span, Span) and span.is_recording() and is_action(attributes_of(span)):
                 with busy, self._lock:
-                    take_from_call(call, around, span, succeeded=succeeded)
+                    take_from_call(call, around, span, succeeded=succeeded, limit=limit)
                 return
             around = around.parent

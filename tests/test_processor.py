@@ -411,7 +411,12 @@ class TestModelCalls:
         with _provider(tmp_path, limits=limits) as provider, KernelTracer("swish", "1", provider) as tracer:
             with tracer.coder():
                 self._call(provider)
-        assert tree(tmp_path)[_RESULT] == "said"
+            with tracer.coder():
+                self._call(provider, said="x" * 300)
+        written = tree(tmp_path)
+        assert written[_RESULT] == "said"
+        assert _INCOMPLETE not in written
+        assert "to 300 characters" in written[_INCOMPLETE.replace("S01", "S02")]
 
     def test_a_verifier_takes_tokens_and_no_texts(self, tmp_path: Path) -> None:
         with _provider(tmp_path) as provider, KernelTracer("swish", "1", provider) as tracer:
