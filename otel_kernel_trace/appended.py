@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import weakref
+
+from otel_kernel_trace.closing import close_with
 
 
 class Appended:
@@ -15,7 +16,7 @@ class Appended:
         """Below the root, with ``/`` between folders."""
         self._fd = fd
         self._size = os.fstat(fd).st_size
-        weakref.finalize(self, os.close, fd)
+        close_with(self, fd)
 
     @property
     def is_gone(self) -> bool:

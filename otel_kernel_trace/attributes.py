@@ -104,12 +104,12 @@ def of_task(op_name: object, task_id: object) -> Attributes:
     return {OP_NAME: text(op_name), TASK_ID: text(task_id)}
 
 
-def of_action(op_name: object, task_id: object, step: int, action_type: str) -> Attributes:
-    """Attributes that every action has from its start."""
+def of_action(op_name: object, task_id: object, step: int | None, action_type: str) -> Attributes:
+    """Attributes that every action has from its start; without a step it is counted where it is written."""
     agent = agent_of(action_type)
     return {
         **of_task(op_name, task_id),
-        STEP: step,
+        **({} if step is None else {STEP: step}),
         ACTION_TYPE: action_type,
         GEN_AI_OPERATION_NAME: "invoke_agent",
         GEN_AI_AGENT_NAME: action_type if agent is None else agent.value,

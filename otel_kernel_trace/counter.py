@@ -7,7 +7,6 @@ import errno
 import os
 import threading
 import time
-import weakref
 
 if os.name != "posix":
     raise ImportError(
@@ -16,6 +15,8 @@ if os.name != "posix":
     )
 
 import fcntl
+
+from otel_kernel_trace.closing import close_with
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 """What file systems without file locks answer (some network ones)."""
@@ -43,9 +44,11 @@ class Counter:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._lock = threading.Lock()
-        weakref.finalize(self, os.close, fd)
+        close_with(self, fd)
 
-    def advance(self, wanted: int | None, least: int | None = None, *, run: int = 0) -> int | None:
+    def advance(
+        self, wanted: int | None, least: int | None = None, *, run: int = 0, kept: int = 0
+    ) -> int | None:
         """Take ``wanted`` if it is above the number so far or in a gap of ``run``, else the next one.
 
         Args:
@@ -53,6 +56,7 @@ class Counter:
                 far ahead is not taken: it would leave no numbers for others.
             least: what the number so far is taken to be if it is lower, or not there.
             run: whose action it is for; 128 bits.
+            kept: instead of one number take so many, and leave them as a gap of the run.
 
         Returns:
             The number taken. None, and nothing is taken, where there is no number so far
@@ -69,7 +73,9 @@ class Counter:
                 before = max(-1 if number is None else number, -1 if least is None else least)
                 ahead = wanted is not None and before < wanted <= before + _FAR
                 taken = wanted if ahead and wanted is not None else max(before + 1, 1)
-                if len(content) <= _NUMBER_CHARS + 1 and taken <= max(before, 0) + 1:
+                if kept:
+                    taken = max(before, 0) + kept
+                if not kept and len(content) <= _NUMBER_CHARS + 1 and taken <= max(before, 0) + 1:
                     # As nearly always. Of one length, so that one write replaces all of it.
                     os.pwrite(self.fd, b"%020d\n" % taken, 0)
                     return taken
@@ -78,8 +84,8 @@ class Counter:
                     taken, last = wanted, before
                 else:
                     last = taken
-                    if max(before, 0) + 1 < taken:
-                        gaps.append((run, max(before, 0) + 1, taken - 1))
+                    if kept or max(before, 0) + 1 < taken:
+                        gaps.append((run, max(before, 0) + 1, taken if kept else taken - 1))
                 lines = b"".join(b"%032x %d %d\n" % gap for gap in gaps[-_MAX_GAPS:])
                 # The empty line is the end, whatever is left of longer lines behind it.
                 os.pwrite(self.fd, b"%020d\n%s\n" % (last, lines), 0)

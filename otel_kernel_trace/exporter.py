@@ -24,7 +24,7 @@ from otel_kernel_trace.reference import Begun
 from otel_kernel_trace.scratch import Scratch
 from otel_kernel_trace.settings import OnExisting, read_settings
 from otel_kernel_trace.store import Store
-from otel_kernel_trace.written import is_processors, remember
+from otel_kernel_trace.written import is_processors, remember, written_of
 
 _NO_ACTION, _LOST = -1, -2
 """Instead of a step, for a span that is no action or none of ours, and for one that could not be written."""
@@ -150,6 +150,18 @@ class KernelTraceSpanExporter(SpanExporter):
         with busy:
             return self._recorder.steps.reserve(op_name, task_id)
 
+    def keep_steps(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
+        """Keep steps of a task for another process of the run (a trace id).
+
+        Returns:
+            The step before the first of them, None where steps on disk are what the spans say.
+
+        Raises:
+            OSError: the tree can't be read or written.
+        """
+        with busy:
+            return self._recorder.steps.keep(op_name, task_id, run, steps)
+
     def read_part(self, record: Record, step: int, part: str) -> str | None:
         """A part of a record that was written at ``step``, None where no file holds it."""
         attribute = PART_PREFIX + part
@@ -202,15 +214,19 @@ class KernelTraceSpanExporter(SpanExporter):
             written = self._recorder.finish(span, record, begun)
         except Exception as error:  # noqa: BLE001 - the program that we watch goes on
             self._losses.count_failed(_described(record), error)
-            self._metrics.count_record(written=False)
+            self._measure(span, record, written=False)
             return _LOST
         self._losses.count_written()
-        self._metrics.count_record(written=True)
-        self._metrics.measure(span, record)
+        self._measure(span, record, written=True)
         if record.incomplete:
             self._losses.warn(f"{_described(record)} is incomplete: {record.incomplete}")
         remember(span, self.log_dir, written)
         return written.step
+
+    def _measure(self, span: ReadableSpan, record: Record | None, *, written: bool) -> None:
+        self._metrics.count_record(written=written)
+        if record is not None and not written_of(span):  # else for another tree
+            self._metrics.measure(span, record)
 
     def _note(self, span: ReadableSpan) -> None:
         """A line in the index for a task or a model call."""

@@ -200,7 +200,10 @@ def _exporter_of_environment() -> SpanExporter:
             "no spans are sent: the exporter %r of %s can't be had: %r", name, LINKED_VARIABLE, error
         )
         return _Nowhere()
-    return made if isinstance(made, SpanExporter) else _Nowhere()
+    if not isinstance(made, SpanExporter):
+        _logger.error("no spans are sent: %r of %s is no SpanExporter: %r", name, LINKED_VARIABLE, made)
+        return _Nowhere()
+    return made
 
 
 class _Nowhere(SpanExporter):

@@ -1,96 +1,195 @@
 """OpenTelemetry metrics of actions, for whatever ``MeterProvider`` the program has.
 
-Without one they cost next to nothing and go nowhere. Names and units follow
+Without one they cost next to nothing. Names and units follow
 https://opentelemetry.io/docs/specs/semconv/general/metrics/ . Attribute values come from
-small sets, whatever the program calls its agents and operators: a time series each is
-what a backend keeps.
+small sets, whatever the program calls its agents: a time series each is what a backend keeps.
+
+What is measured is put in a queue, and goes to the instruments when somebody collects:
+an instrument's lock may be held by a thread that a forked child has not, or by the
+very thread in which the garbage collector ends a span.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
-from opentelemetry.metrics import Histogram, Meter, get_meter
+from opentelemetry.metrics import (
+    CallbackOptions,
+    Histogram,
+    Meter,
+    MeterProvider,
+    NoOpMeterProvider,
+    Observation,
+    get_meter,
+    get_meter_provider,
+)
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
+from otel_kernel_trace.actions import ActionType
+from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.record import Record
 from otel_kernel_trace.version import __version__
 
+_MAX_QUEUED = 50_000
+"""Actions between two collections; of more the oldest are not measured."""
 _MAX_NAMES = 100
 """Agents of the program's own that are told apart."""
 _MAX_PROFILE_CHARS = 100_000
+_MAX_TOKENS = 2**63
 
-_OUTCOME = "kernel_trace.outcome"
-_ERROR_TYPE = "error.type"
-_TOKEN_TYPE = "gen_ai.token.type"
+_OUTCOME: Final = "kernel_trace.outcome"
+_ERROR_TYPE: Final = "error.type"
+_TOKEN_TYPE: Final = "gen_ai.token.type"
+_OTHER: Final = "_OTHER"
+"""https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/"""
 
 _SECONDS = (0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 _SPEEDUPS = (0.1, 0.25, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 
+_names: set[str] = set()
 
-class ActionMetrics:
-    """Counts and measures actions. Thread-safe."""
+
+class _Measured(NamedTuple):
+    """What is measured of one action."""
+
+    kind: str
+    seconds: float | None
+    failed: bool
+    tokens: tuple[int, int]
+    passed: bool | None
+    speedup: float | None
+
+
+class _Queue:
+    """What was measured since the last collection, and the records counted so far."""
 
     def __init__(self) -> None:
-        meter = get_meter("otel_kernel_trace", __version__)
-        self._names: set[str] = set()
-        self._duration = _histogram(
-            meter, "kernel_trace.action.duration", "s", "Time that an action took", _SECONDS
-        )
-        self._verifications = meter.create_counter(
-            "kernel_trace.verifications", unit="{verification}", description="Verifications, by outcome"
-        )
-        self._speedup = _histogram(
-            meter,
-            "kernel_trace.speedup",
-            "1",
-            "Speed of kernels that passed, over the reference's, as their Verifier says",
-            _SPEEDUPS,
-        )
-        self._tokens = meter.create_counter(
-            "kernel_trace.tokens", unit="{token}", description="Tokens of the model calls inside actions"
-        )
-        self._records = meter.create_counter(
-            "kernel_trace.records", unit="{record}", description="Records, written and failed"
-        )
+        self.measured: deque[_Measured] = deque(maxlen=_MAX_QUEUED)
+        self.records = {"written": 0, "failed": 0}
+        after_fork_in_child(self)
+
+    def after_fork(self) -> None:
+        self.measured.clear()  # the parent's are the parent's
+        self.records = {"written": 0, "failed": 0}
+
+
+# By provider, as tests and some programs have one after the other.
+_queues: WeakKeyDictionary[MeterProvider, _Queue] = WeakKeyDictionary()
+
+
+class ActionMetrics:
+    """Counts and measures actions. Thread-safe; nothing in here raises."""
+
+    def __init__(self) -> None:
+        with suppress(Exception):  # other people's providers run in there
+            meter = get_meter("otel_kernel_trace", __version__)
+            self._duration = _histogram(
+                meter, "kernel_trace.action.duration", "s", "Time that an action took", _SECONDS
+            )
+            self._speedup = _histogram(
+                meter,
+                "kernel_trace.speedup",
+                "1",
+                "Speed of kernels that passed, over the reference's, as their Verifier says",
+                _SPEEDUPS,
+            )
+            self._verifications = meter.create_counter(
+                "kernel_trace.verifications", "{verification}", "Verifications, by outcome"
+            )
+            self._tokens = meter.create_counter(
+                "kernel_trace.tokens", "{token}", "Tokens of the model calls inside actions"
+            )
+            meter.create_observable_counter(
+                "kernel_trace.records", [self._collect], "{record}", "Records, written and failed"
+            )
 
     def count_record(self, *, written: bool) -> None:
         """Count a record that was to be written."""
-        self._records.add(1, {_OUTCOME: "written" if written else "failed"})
+        queue = _queue()
+        if queue is not None:
+            queue.records["written" if written else "failed"] += 1
 
     def measure(self, span: ReadableSpan, record: Record) -> None:
         """Measure an action that has ended."""
-        given = record.attributes
-        kind: dict[str, AttributeValue] = {attributes.ACTION_TYPE: self._kind(record.action_type)}
-        if span.start_time and span.end_time and span.end_time > span.start_time:
-            failed = {_ERROR_TYPE: "_OTHER"} if span.status.status_code is StatusCode.ERROR else {}
-            self._duration.record((span.end_time - span.start_time) / 1e9, {**kind, **failed})
-        for name, token_type in (
-            (attributes.GEN_AI_INPUT_TOKENS, "input"),
-            (attributes.GEN_AI_OUTPUT_TOKENS, "output"),
-        ):
-            tokens = given.get(name)
-            if type(tokens) is int and tokens > 0:
-                self._tokens.add(tokens, {**kind, _TOKEN_TYPE: token_type})
-        verdict = given.get(attributes.VERIFY_RESULT)
-        if verdict is not None:
-            passed = attributes.has_passed(verdict)
-            self._verifications.add(1, {_OUTCOME: "passed" if passed else "failed"})
-            speedup = _speedup(given) if passed else None
-            if speedup is not None:
-                self._speedup.record(speedup)
+        queue = _queue()
+        if queue is None:
+            return
+        with suppress(Exception):  # a span may have anything
+            queue.measured.append(_measured(span, record))
 
-    def _kind(self, name: str) -> str:
-        if name not in self._names:
-            if len(self._names) >= _MAX_NAMES or len(name) > 100:
-                return "_OTHER"
-            self._names.add(name)
+    def _collect(self, _: CallbackOptions) -> Iterable[Observation]:
+        queue = _queue()
+        if queue is None:
+            return []
+        while queue.measured:
+            try:
+                self._tell(queue.measured.popleft())
+            except IndexError:  # another reader collects, too
+                break
+        return [Observation(number, {_OUTCOME: outcome}) for outcome, number in queue.records.items()]
+
+    def _tell(self, one: _Measured) -> None:
+        kind: dict[str, AttributeValue] = {attributes.ACTION_TYPE: one.kind}
+        if one.seconds is not None:
+            self._duration.record(one.seconds, {**kind, _ERROR_TYPE: _OTHER} if one.failed else kind)
+        for number, token_type in zip(one.tokens, ("input", "output"), strict=True):
+            if number:
+                self._tokens.add(number, {**kind, _TOKEN_TYPE: token_type})
+        if one.passed is not None:
+            self._verifications.add(1, {_OUTCOME: "passed" if one.passed else "failed"})
+        if one.speedup is not None:
+            self._speedup.record(one.speedup)
+
+
+def _queue() -> _Queue | None:
+    """Of the provider that there is; None where nobody would collect."""
+    provider = get_meter_provider()
+    if isinstance(provider, NoOpMeterProvider) or type(provider).__name__ == "_ProxyMeterProvider":
+        return None
+    queue = _queues.get(provider)
+    return _queues.setdefault(provider, _Queue()) if queue is None else queue
+
+
+def _measured(span: ReadableSpan, record: Record) -> _Measured:
+    given = record.attributes
+    start, end = span.start_time or 0, span.end_time or 0
+    verdict = given.get(attributes.VERIFY_RESULT)
+    passed = None if verdict is None else attributes.has_passed(verdict)
+    return _Measured(
+        kind=_kind(record.action_type),
+        seconds=(end - start) / 1e9 if 0 < start < end else None,
+        failed=span.status.status_code is StatusCode.ERROR,
+        tokens=(
+            _tokens(given.get(attributes.GEN_AI_INPUT_TOKENS)),
+            _tokens(given.get(attributes.GEN_AI_OUTPUT_TOKENS)),
+        ),
+        passed=passed,
+        speedup=_speedup(given) if passed else None,
+    )
+
+
+def _kind(name: str) -> str:
+    if name in ActionType.__members__ or name in _names:
         return name
+    if len(name) > 100 or len(_names) >= _MAX_NAMES:
+        return _OTHER
+    if not name.isascii():
+        name = name.encode("utf-8", "backslashreplace").decode()  # lone surrogates can't be sent
+    _names.add(name)
+    return name
+
+
+def _tokens(value: object) -> int:
+    return value if type(value) is int and 0 < value < _MAX_TOKENS else 0
 
 
 def _histogram(
@@ -108,9 +207,10 @@ def _speedup(given: Mapping[str, AttributeValue]) -> float | None:
         return None
     try:
         fields = json.loads(profile)
-    except (ValueError, RecursionError):
+        speedup = fields.get("speedup") if isinstance(fields, dict) else None
+        if not isinstance(speedup, (int, float)) or isinstance(speedup, bool):
+            return None
+        number = float(speedup)
+    except (ValueError, RecursionError, OverflowError):
         return None
-    speedup = fields.get("speedup") if isinstance(fields, dict) else None
-    if not isinstance(speedup, (int, float)) or isinstance(speedup, bool):
-        return None
-    return float(speedup) if 0 <= speedup < math.inf else None
+    return number if 0 <= number < math.inf else None

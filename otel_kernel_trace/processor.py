@@ -89,6 +89,14 @@ class KernelTraceSpanProcessor(SpanProcessor):
         except Exception:
             _logger.exception("could not take span %.100r", span.name)
 
+    def keep_steps(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
+        """For :class:`~otel_kernel_trace.KernelTracer`, which hands a task on to another process."""
+        try:
+            return self.exporter.keep_steps(op_name, task_id, run, steps)
+        except Exception as error:  # noqa: BLE001 - the program that we watch goes on
+            _logger.warning("no steps are kept on disk for another process: %r", error)
+            return None
+
     def shutdown(self) -> None:
         """Take no more spans."""
         self._is_shut_down = True

@@ -42,6 +42,23 @@ def recording_tracer(tracer: Tracer, dropped: SpanContext) -> Tracer | None:
     return recording
 
 
+def keep_steps(tracer: Tracer, op_name: str, task_id: str, run: int, steps: int) -> int | None:
+    """Keep steps on disk for another process, where a processor of the tracer's has a tree.
+
+    Returns:
+        The step before the first of them, None where nothing keeps them.
+    """
+    real = getattr(tracer, "_tracer", tracer)
+    several = getattr(real, "span_processor", None)
+    for processor in getattr(several, "_span_processors", ()):
+        keep = getattr(processor, "keep_steps", None)
+        if keep is not None and steps:
+            kept: int | None = keep(op_name, task_id, run, steps)
+            if kept is not None:
+                return kept
+    return None
+
+
 @cache
 def _recording_sampler() -> Sampler:
     from opentelemetry.sdk.trace.sampling import Decision, StaticSampler

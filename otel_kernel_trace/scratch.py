@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
+
+from otel_kernel_trace.closing import close_with
 
 
 class Scratch:
@@ -15,7 +16,7 @@ class Scratch:
         self._process = os.getpid()
         self._size = 0
         self._lock = threading.Lock()
-        weakref.finalize(self, os.close, fd)
+        close_with(self, fd)
 
     @property
     def is_writable(self) -> bool:

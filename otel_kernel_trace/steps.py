@@ -43,6 +43,9 @@ class StepNumbers(Protocol):
     def reserve(self, op_name: str, task_id: str) -> int | None:
         """The next step of a task, kept for a record to come with it; None where spans decide."""
 
+    def keep(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
+        """Keep the next steps of a task for other processes of the run; gives the step before them."""
+
     def claim(self, record: Record, *, was_taken: bool = False) -> int:
         """The step for a Designer's, Coder's, Verifier's or other agent's action.
 
@@ -64,6 +67,9 @@ class StepsAsGiven:
         after_fork_in_child(self)
 
     def reserve(self, op_name: str, task_id: str) -> int | None:
+        return None
+
+    def keep(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
         return None
 
     def claim(self, record: Record, *, was_taken: bool = False) -> int:
@@ -103,6 +109,10 @@ class StepsOnDisk:
             step = self._advance(task, None, _ANY_RUN)
             self._reserved.put((task, step), True)
         return step
+
+    def keep(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
+        with self._lock:
+            return self._advance((op_name, task_id), None, run, kept=steps) - steps
 
     def claim(self, record: Record, *, was_taken: bool = False) -> int:
         with self._lock:
@@ -147,12 +157,14 @@ class StepsOnDisk:
             self._moved.drop((task, run, wanted))
         return step
 
-    def _advance(self, task: _Task, wanted: int | None, run: int, least: int | None = None) -> int:
+    def _advance(
+        self, task: _Task, wanted: int | None, run: int, least: int | None = None, *, kept: int = 0
+    ) -> int:
         counter = self._counter(task)
-        taken = counter.advance(wanted, least, run=run)
+        taken = counter.advance(wanted, least, run=run, kept=kept)
         while taken is None:
             # Not while the file is locked, as it may take a while in a large folder.
-            taken = counter.advance(wanted, self._last_uncounted(task), run=run)
+            taken = counter.advance(wanted, self._last_uncounted(task), run=run, kept=kept)
         return taken
 
     def _take_reserved(self, task: _Task, step: int) -> bool:

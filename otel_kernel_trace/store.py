@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from otel_kernel_trace.appended import Appended
+from otel_kernel_trace.closing import close_with
 from otel_kernel_trace.counter import Counter, lock_file
 from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.scratch import Scratch
@@ -320,7 +321,7 @@ class _OpenFolder:
         self.fd = fd
         there = os.fstat(fd)
         self._identity = (there.st_dev, there.st_ino)
-        weakref.finalize(self, os.close, fd)
+        close_with(self, fd)
 
     def is_current(self) -> bool:
         """Whether the path still names this folder: it may have been moved or deleted."""

@@ -30,6 +30,9 @@ class TaskSpan:
         self._attributes = attributes
         # In a task that another process began, its span there stands for the root.
         self._span = None if around is None else trace.get_current_span(around)
+        self._is_parents = around is not None
+        self.around = around
+        """Where the task came from another process: its span there, and the baggage."""
         self._outside = trace.INVALID_SPAN_CONTEXT
         self._lock = threading.RLock()
         after_fork_in_child(self)
@@ -51,15 +54,16 @@ class TaskSpan:
         # What encloses the task is of the same trace too, but it is no place for an action.
         if current.trace_id == own.trace_id and current != self._outside:
             return get_current()
-        return trace.set_span_in_context(span)
+        return trace.set_span_in_context(span, self.around)
 
     def after_fork(self) -> None:
         self._lock = threading.RLock()
+        self._is_parents = self._span is not None
 
     def end(self) -> None:
         """End the span, if one was started. Later actions stand under it all the same."""
         span = self._span
-        if span is not None and span.is_recording():
+        if span is not None and span.is_recording() and not self._is_parents:
             with contextlib.suppress(Exception):  # other people's processors run in there
                 span.end()
 

@@ -15,9 +15,13 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.live import set_attributes, start_span
-from otel_kernel_trace.propagation import arrived, carried, environment_of, without_task
+from otel_kernel_trace.propagation import Carried, arrived, environment_of, headers_of, without_task
+from otel_kernel_trace.sampling import keep_steps
 from otel_kernel_trace.task import TaskSpan
 from otel_kernel_trace.version import __version__
+
+_LONGEST = 10**9 - 1
+"""A step that takes the most room in a header."""
 
 
 class _LiveAction:
@@ -129,7 +133,9 @@ class KernelTracer:
         self.task_id = task_id
         self._tracer = trace.get_tracer("otel_kernel_trace", __version__, tracer_provider=tracer_provider)
         self._task = TaskSpan(attributes.of_task(op_name, task_id))
+        self._tracer_provider = tracer_provider
         self._step = 0
+        self._last_kept: int | None = None
         self._last = (0, "", trace.INVALID_SPAN_CONTEXT)
         self._lock = threading.RLock()
         after_fork_in_child(self)
@@ -217,13 +223,20 @@ class KernelTracer:
             steps: how many are kept for the actions there; more of them go after the last.
 
         Raises:
-            ValueError: ``op_name`` or ``task_id`` is too long to be carried.
+            ValueError: ``op_name`` or ``task_id`` is too long to be carried; ``steps`` is negative.
         """
-        with self._lock:
-            last_step = self._step
-            self._step += steps
+        if steps < 0:
+            raise ValueError(f"steps must be at least 0, not {steps}")
         context = self._task.context(self._tracer)
-        return carried(context, attributes.text(self.op_name), attributes.text(self.task_id), last_step)
+        names = attributes.text(self.op_name), attributes.text(self.task_id)
+        with self._lock:
+            # Before steps are taken, as the names may be too long.
+            headers_of(Carried(*names, _LONGEST, steps), context, self._task.around)
+            run = trace.get_current_span(context).get_span_context().trace_id
+            kept_on_disk = keep_steps(self._tracer, *names, run, steps)
+            last_step = self._step if kept_on_disk is None else kept_on_disk
+            self._step = max(self._step, last_step + steps)
+            return headers_of(Carried(*names, last_step, steps), context, self._task.around)
 
     def environment(self, *, steps: int = 1) -> dict[str, str]:
         """This process's environment with what carries the task to a child process.
@@ -254,19 +267,27 @@ class KernelTracer:
         Raises:
             ValueError: no task is carried.
         """
-        task = arrived(os.environ if carrier is None else carrier)
-        if task is None:
+        came = arrived(os.environ if carrier is None else carrier)
+        if came is None:
             raise ValueError(
                 "no task came here: the parent's tracer.environment(), or tracer.headers(), has it"
             )
-        tracer = cls(task.op_name, task.task_id, tracer_provider)
-        tracer._step = task.last_step
-        tracer._task = TaskSpan({}, task.context)
+        tracer = cls(came.task.op_name, came.task.task_id, tracer_provider)
+        tracer._step = came.task.last_step
+        if came.task.steps is not None:
+            tracer._last_kept = came.task.last_step + came.task.steps
+        tracer._task = TaskSpan({}, came.context)
         return tracer
 
     def __reduce__(self) -> tuple[Callable[[dict[str, str]], KernelTracer], tuple[dict[str, str]]]:
         # To the worker of a pool, fork or spawn, a tracer goes as to any other process.
         return KernelTracer.from_carrier, (self.headers(),)
+
+    def __copy__(self) -> KernelTracer:
+        return KernelTracer.from_carrier(self.headers(), self._tracer_provider)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> KernelTracer:
+        return self.__copy__()
 
     def after_fork(self) -> None:
         """For a forked child; not for users."""
@@ -295,7 +316,7 @@ class KernelTracer:
 
     @contextlib.contextmanager
     def _span(
-        self, name: str, step: int, given: attributes.Attributes, links: Sequence[trace.Link] = ()
+        self, name: str, step: int | None, given: attributes.Attributes, links: Sequence[trace.Link] = ()
     ) -> Iterator[Span]:
         span = start_span(
             self._tracer,
@@ -322,14 +343,20 @@ class KernelTracer:
         finally:
             span.end()
 
-    def _next_step(self) -> int:
+    def _next_step(self) -> int | None:
+        """The step of an action that begins; None where none was kept for this process any more."""
         with self._lock:
+            if self._last_kept is not None and self._step >= self._last_kept:
+                return None
             self._step += 1
             return self._step
 
-    def _step_of(self, span: Span, step: int) -> int:
+    def _step_of(self, span: Span, step: int | None) -> int:
         """The step that a processor found for the action on disk, else the one counted here."""
         on_disk = (getattr(span, "attributes", None) or {}).get(attributes.STEP)
+        if step is None:
+            # Counted where it is written; what is counted here is not to meet the kept ones.
+            return on_disk if isinstance(on_disk, int) else 0
         if not isinstance(on_disk, int) or on_disk <= step:
             return step
         with self._lock:
