@@ -6,9 +6,11 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import Token
 from types import TracebackType
 
 from opentelemetry import trace
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Span, Status, StatusCode
 
 from otel_kernel_trace import attributes
@@ -329,10 +331,14 @@ class KernelTracer:
             with self._lock:
                 began = (self._step_of(span, step), name, span.get_span_context())
                 self._last = max(self._last, began, key=_step_of)
+        token: Token[Context] | None = attach(trace.set_span_in_context(span))
         try:
-            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
-                yield span
+            yield span
         except GeneratorExit:
+            if trace.get_current_span() is not span:
+                # The garbage collector closes what was abandoned, in whatever context it runs; were
+                # that in the middle of setting a context variable, CPython would crash.
+                token = None
             raise
         except BaseException as error:
             # Cancellation and Ctrl-C are exceptions of the pipeline too.
@@ -341,6 +347,8 @@ class KernelTracer:
                 span.record_exception(error)
             raise
         finally:
+            if token is not None:
+                detach(token)
             span.end()
 
     def _next_step(self) -> int | None:
