@@ -99,6 +99,8 @@ def import_command(file: BinaryIO, log_dir: Path, texts: Path | None, layout: st
                 copy.seek(0)
                 file = copy
             layout = layout or layout_of(str(log_dir)) or layout_in(file)
+            if layout is None and texts is not None:
+                layout = layout_of(str(texts))
             exporter = KernelTraceSpanExporter(log_dir, layout=layout)
             file.seek(0)
             _tell(import_file(file, exporter, texts=None if texts is None else str(texts)), log_dir)

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from urllib.parse import quote
 
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.trace import Status
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.record import attributes_of, limit_of, text_of, with_attributes
-from otel_kernel_trace.reference import SIZE, URL, Reference
+from otel_kernel_trace.reference import SIZE, URL, Reference, Written
 from otel_kernel_trace.settings import LINKED_VARIABLE, read_link_settings
 from otel_kernel_trace.written import written_of
 
 _logger = logging.getLogger("otel_kernel_trace")
 
 _OURS = "kernel_trace."
+_MAX_BATCH_BYTES = 3_500_000
+"""A request of more than 4 MiB is refused over gRPC, and all that is in it lost."""
+_MAX_JSON_CHARS = 20_000_000
+_MAX_MESSAGES = 8
+"""Messages of models are kept readable up to so many times the length of a preview."""
 _TEXTS = (
     attributes.PART_PREFIX,
     "kernel_trace.verify.source.",
@@ -79,8 +86,13 @@ class LinkedSpanExporter(SpanExporter):
         self._link_base = settings.link_base
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send previews on; the result is the other exporter's."""
-        return self._exporter.export([self._shortened(span) for span in spans])
+        """Send previews on, in several batches where one could be too long for gRPC.
+
+        Returns:
+            What the other exporter says; FAILURE where it says so of one of the batches.
+        """
+        results = [self._exporter.export(batch) for batch in _batches(map(self._shortened, spans))]
+        return next((result for result in results if result is not SpanExportResult.SUCCESS), results[0])
 
     def shutdown(self) -> None:
         """Shut the other exporter down."""
@@ -93,17 +105,24 @@ class LinkedSpanExporter(SpanExporter):
     def _shortened(self, span: ReadableSpan) -> ReadableSpan:
         try:
             given = attributes_of(span)
-            if not (any(key.startswith(_OURS) for key in given) or is_model_call(given)):
+            log_dir, written = _written(span)
+            is_ours = written is not None or any(key.startswith(_OURS) for key in given)
+            if not (is_ours or is_model_call(given)):
                 return span
-            log_dir, references = _references(span)
+            references = written.references if written else {}
             shown = self._previews(given, references, limit_of(span))
-            if log_dir and references:
-                # Whole, and the one that the references are to.
-                shown = {**shown, attributes.LOG_DIR: log_dir}
+            if written:
+                # Whole, and the tree that the references are to.
+                shown = {**shown, **written.identity, attributes.LOG_DIR: log_dir}
+                for name, reference in references.items():
+                    if name not in given and reference.size:  # a traceback that is the error log, or dropped
+                        shown.update(self._reference(name, reference))
             events = [self._shortened_event(event) for event in span.events]
-            if shown == given and all(new is old for new, old in zip(events, span.events, strict=True)):
+            status = self._shortened_status(span.status)
+            is_same = all(new is old for new, old in zip(events, span.events, strict=True))
+            if shown == given and is_same and status is span.status:
                 return span
-            return with_attributes(span, shown, events)
+            return with_attributes(span, shown, events, status)
         except Exception:
             _logger.exception("span %.100r is sent on as it is", span.name)
             return span
@@ -120,18 +139,20 @@ class LinkedSpanExporter(SpanExporter):
             if not name.startswith(_TEXTS) or (self._is_short(value) and not is_cut_by_sdk):
                 shown.setdefault(name, _sendable(value) if isinstance(value, str) else value)
                 continue
-            shown[name], size = self._preview(value)
+            shown[name], size = self._preview(name, value)
             reference = references.get(name)
             beside: dict[str, AttributeValue] = {name + SIZE: size}
             if reference is not None:
-                beside.update(reference.attributes(name))
-                if self._link_base:
-                    beside[name + URL] = self._link_base + quote(reference.path)
+                beside.update(self._reference(name, reference))
             elif is_cut_by_sdk:
                 continue  # nobody knows how long it was
             if not beside.keys() & given.keys():  # else a part is called so
                 shown.update(beside)
         return shown
+
+    def _reference(self, name: str, reference: Reference) -> dict[str, AttributeValue]:
+        url = {name + URL: self._link_base + quote(reference.path)} if self._link_base else {}
+        return {**reference.attributes(name), **url}
 
     def _is_short(self, value: AttributeValue) -> bool:
         if isinstance(value, (str, bytes)):
@@ -140,13 +161,21 @@ class LinkedSpanExporter(SpanExporter):
             return len(value) == 0 or len(str(value)) <= self._preview_chars
         return True
 
-    def _preview(self, value: AttributeValue) -> tuple[str, int]:
+    def _preview(self, name: str, value: AttributeValue) -> tuple[str, int]:
         """The beginning of a text, and the bytes of it all."""
         if isinstance(value, bytes):
             beginning = value[: 4 * self._preview_chars].decode("utf-8", "surrogateescape")
             return _sendable(beginning[: self._preview_chars]), len(value)
         text = text_of(value)
-        return _sendable(text[: self._preview_chars]), len(text.encode("utf-8", "backslashreplace"))
+        size = len(text.encode("utf-8", "backslashreplace"))
+        messages = _shortened_messages(text, self._preview_chars) if name.startswith("gen_ai.") else None
+        return messages or _sendable(text[: self._preview_chars]), size
+
+    def _shortened_status(self, status: Status) -> Status:
+        description = status.description
+        if description is None or len(description) <= self._preview_chars:
+            return status
+        return Status(status.status_code, _sendable(description[: self._preview_chars]))
 
     def _shortened_event(self, event: Event) -> Event:
         given = event.attributes or {}
@@ -159,12 +188,63 @@ def _sendable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def _references(span: ReadableSpan) -> tuple[str, Mapping[str, Reference]]:
-    """The tree that has the span's texts, and references to its files."""
+def _written(span: ReadableSpan) -> tuple[str, Written | None]:
+    """A tree that has the span's texts, and what it has."""
     for log_dir, written in written_of(span).items():
         if written is not None:
-            return log_dir, written.references
-    return "", {}
+            return log_dir, written
+    return "", None
+
+
+def _shortened_messages(text: str, most: int) -> str | None:
+    """JSON of messages with long texts inside cut, so that a backend can still read it as messages.
+
+    None where it is no such JSON, or would be long all the same.
+    """
+    if not text.startswith("[") or len(text) > _MAX_JSON_CHARS:
+        return None
+    try:
+        shorter = json.dumps(_shortened(json.loads(text), most), ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return None
+    return _sendable(shorter) if len(shorter) <= _MAX_MESSAGES * most else None
+
+
+def _shortened(value: object, most: int) -> object:
+    if isinstance(value, str):
+        return value[:most]
+    if isinstance(value, list):
+        return [_shortened(item, most) for item in value]
+    if isinstance(value, dict):
+        return {key: _shortened(item, most) for key, item in value.items()}
+    return value
+
+
+def _batches(spans: Iterable[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
+    batch: list[ReadableSpan] = []
+    size = 0
+    for span in spans:
+        more = _bytes_of(span)
+        if batch and size + more > _MAX_BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(span)
+        size += more
+    yield batch  # also an empty one: somebody may count calls
+
+
+def _bytes_of(span: ReadableSpan) -> int:
+    """About as many as the span takes on the wire, or more."""
+    holders = [span.attributes or {}, *(event.attributes or {} for event in span.events)]
+    size = 500 + 100 * (len(span.links) + len(span.events)) + 4 * len(span.status.description or "")
+    for holder in holders:
+        for key, value in holder.items():
+            size += len(key) + 20
+            if isinstance(value, str):
+                size += len(value) if value.isascii() else 4 * len(value)
+            elif isinstance(value, (bytes, list, tuple, Mapping)):
+                size += 20 * len(value)
+    return size
 
 
 class LinkedSpanExporterFromEnvironment(LinkedSpanExporter):

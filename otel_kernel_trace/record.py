@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar, cast
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util import BoundedList
-from opentelemetry.trace import Link, StatusCode
+from opentelemetry.trace import Link, Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
@@ -26,7 +26,8 @@ _MAX_STEP = 2**31 - 1
 
 _UNKNOWN = "unknown"
 
-_TEXT_PREFIXES = (attributes.PART_PREFIX, "kernel_trace.verify.")
+TEXT_PREFIXES = (attributes.PART_PREFIX, "kernel_trace.verify.")
+"""How the names of attributes begin that may be long texts of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def _incomplete(span: ReadableSpan, known: Whole) -> str:
         lines += [
             f"{name}: cut to {limit} characters by the SDK's limit, or just as long"
             for name, value in known.attributes.items()
-            if name.startswith(_TEXT_PREFIXES)
+            if name.startswith(TEXT_PREFIXES)
             and isinstance(value, str)
             and len(value) == limit
             and name not in known.known
@@ -156,9 +157,12 @@ def attributes_of(span: ReadableSpan) -> Mapping[str, AttributeValue]:
 
 
 def with_attributes(
-    span: ReadableSpan, given: Mapping[str, AttributeValue], events: Sequence[Event] | None = None
+    span: ReadableSpan,
+    given: Mapping[str, AttributeValue],
+    events: Sequence[Event] | None = None,
+    status: Status | None = None,
 ) -> ReadableSpan:
-    """A copy of a span with other attributes, and other events where they are given."""
+    """A copy of a span with other attributes, and other events and status where they are given."""
     if span.dropped_attributes:
         bounded = BoundedAttributes(attributes=given)
         bounded.dropped = span.dropped_attributes
@@ -172,7 +176,7 @@ def with_attributes(
         events=_bounded(span.events if events is None else events, span.dropped_events),
         links=_bounded(span.links, span.dropped_links),
         kind=span.kind,
-        status=span.status,
+        status=status or span.status,
         start_time=span.start_time,
         end_time=span.end_time,
         instrumentation_scope=span.instrumentation_scope,

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.actions import Agent, agent_of
-from otel_kernel_trace.attributes import PART_PREFIX
+from otel_kernel_trace.attributes import ACTION_TYPE, OP_NAME, PART_PREFIX, STEP, TASK_ID
 from otel_kernel_trace.index import Index
 from otel_kernel_trace.layout import File, Layout
 from otel_kernel_trace.losses import RefusedError
@@ -60,7 +60,7 @@ class Recorder:
         if record.is_pending:
             begun = self.begin(record)
             self.tell_begun(span, record, begun)
-            return _written(begun)
+            return _written(record, begun)
         files = self._complete(record, begun) if begun else None
         if begun and files is not None:
             done = Begun(begun.step, begun.copy, files)
@@ -69,7 +69,7 @@ class Recorder:
         if begun:
             self._withdraw(begun, done.files)
         self._index.add(span, record.attributes, done)
-        return _written(done)
+        return _written(record, done)
 
     def _publish(
         self, record: Record, files_at: Callable[[int, int], Sequence[File]], *, was_taken: bool = False
@@ -129,8 +129,11 @@ class Recorder:
         return True
 
 
-def _written(done: Begun) -> Written:
-    return Written(done.step, {attribute: file.reference for attribute, file in done.files.items()})
+def _written(record: Record, done: Begun) -> Written:
+    given = record.attributes
+    identity = {name: given[name] for name in (OP_NAME, TASK_ID, ACTION_TYPE) if name in given}
+    references = {attribute: file.reference for attribute, file in done.files.items()}
+    return Written(done.step, references, {**identity, STEP: done.step})
 
 
 def _planned(files: Sequence[File], record: Record) -> _Planned:

@@ -93,3 +93,5 @@ class Written(NamedTuple):
     step: int
     references: Mapping[str, Reference]
     """To the files, by the attribute whose text they hold."""
+    identity: Mapping[str, AttributeValue] = MappingProxyType({})
+    """The attributes that say which action it is, whatever the SDK's limits left of them."""

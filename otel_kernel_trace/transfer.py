@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import BinaryIO, NamedTuple
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -27,8 +28,8 @@ from otel_kernel_trace.indexed import (
 )
 from otel_kernel_trace.modelcalls import ModelCall, is_model_call, read_model_call
 from otel_kernel_trace.otlp import line_of
-from otel_kernel_trace.record import Record, attributes_of, read_record, with_attributes
-from otel_kernel_trace.reference import references_in, without_references
+from otel_kernel_trace.record import TEXT_PREFIXES, Record, attributes_of, read_record, with_attributes
+from otel_kernel_trace.reference import SIZE, references_in, without_references
 from otel_kernel_trace.store import Store
 
 _AFTER_ALL = 2**31
@@ -82,14 +83,24 @@ def export_jsonl(log_dir: str, out: BinaryIO, on_span: Callable[[], object] = la
     known: set[str] = set()
     for span in indexed_spans(store, done.passed):
         known.update(reference.path for reference in references_in(attributes_of(span)).values())
-        out.write(line_of(span, whole_attributes(span, store, done.passed)))
+        out.write(line_of(span, _readable(whole_attributes(span, store, done.passed))))
         done.spans += 1
         on_span()
     for span in found_spans(store, known, done.passed):
-        out.write(line_of(span, attributes_of(span)))
+        out.write(line_of(span, _readable(attributes_of(span))))
         done.spans += 1
         on_span()
     return done
+
+
+def _readable(given: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
+    """Texts as their files have them: other readers of JSON take no lone surrogates."""
+    return {
+        name: value.encode("utf-8", "backslashreplace").decode()
+        if isinstance(value, str) and not value.isascii() and name.startswith(TEXT_PREFIXES)
+        else value
+        for name, value in given.items()
+    }
 
 
 def import_file(
@@ -177,11 +188,11 @@ class _Plan:
         if record is None and not is_call and attributes.OP_NAME not in given:
             done.foreign += 1
             return False
-        step = (record.step or 0) if record else 0
-        if key != (0, 0) and (*key, step) in self._known:
+        ended = (*key, span.end_time or 0)  # a span that a forked child ended too has two ends
+        if key != (0, 0) and ended in self._known:
             done.known += 1
             return False
-        self._known.add((*key, step))
+        self._known.add(ended)
         if record is not None:
             self._actions.append(_planned(span, record, given, offset))
         else:
@@ -201,19 +212,20 @@ class _Plan:
             if around in actions and around is not None:
                 self.calls[around] = offset
         yield from self._others
-        self._actions.sort()
-        yield from (action.offset for action in self._actions)
+        yield from (action.offset for action in _sorted(self._actions))
 
 
 class _Planned(NamedTuple):
-    """An action, so that sorting gives the order in which actions are written."""
+    """An action, so that sorting gives the order in which those of a run are written."""
 
     op_name: str
     task_id: str
     step: int
-    start: int
+    counted: int
+    """The start, for an action that says no step."""
     is_judgement: bool
     copy: int
+    start: int
     offset: int
     key: _Key
 
@@ -230,9 +242,25 @@ def _planned(
         0 if has_step else span.start_time or 0,
         agent_of(record.action_type) is Agent.CONDUCTOR,
         copy if type(copy) is int else 1,
+        span.start_time or 0,
         offset,
         _key(span),
     )
+
+
+def _sorted(actions: list[_Planned]) -> Iterator[_Planned]:
+    """A task's actions by step; where runs share steps, which no tree has, one run after the other."""
+    actions.sort()
+    for _, grouped in groupby(actions, key=lambda action: action[:2]):
+        task = list(grouped)
+        steps = [action.step for action in task if not action.is_judgement and action.step != _AFTER_ALL]
+        if len(set(steps)) < len(steps):
+            begun: dict[int, int] = {}
+            for action in task:
+                run = action.key[0]
+                begun[run] = min(begun.get(run, action.start), action.start)
+            task.sort(key=lambda action: (begun[action.key[0]], action.key[0]))
+        yield from task
 
 
 def _write(span: ReadableSpan, exporter: KernelTraceSpanExporter, done: Imported) -> None:
@@ -263,16 +291,20 @@ def _resolved(
 ) -> dict[str, AttributeValue]:
     """Attributes with the texts of which they have previews, or with a note that they are previews."""
     references = references_in(given)
-    if not references:
-        return given
     whole = without_references(given, references)
     notes = [whole[attributes.INCOMPLETE]] if attributes.INCOMPLETE in whole else []
     for name, reference in references.items():
         text = read_reference(store, reference, passed) if store else None
         if text is not None:
             whole[name] = text
+            if name == attributes.PART_PREFIX + attributes.RESULT and reference.offset is None:
+                whole[attributes.RESULT_IS_DOCUMENT] = True
         elif name in whole:
             notes.append(f"{name}: a preview of {reference.size} bytes, which are in {reference.path}")
+    for mark in [key for key in whole if key.endswith(SIZE) and type(whole[key]) is int]:
+        name = mark.removesuffix(SIZE)
+        if name.startswith("kernel_trace.") and name in whole:
+            notes.append(f"{name}: a preview of {whole.pop(mark)} bytes")
     if notes:
         whole[attributes.INCOMPLETE] = "\n".join(map(attributes.text, notes))
     return whole
@@ -281,8 +313,7 @@ def _resolved(
 def _known(exporter: KernelTraceSpanExporter) -> set[tuple[int, int, int]]:
     found = set()
     for span in indexed_spans(Store(exporter.log_dir), Passed()):
-        step = attributes_of(span).get(attributes.STEP)
-        found.add((*_key(span), step if type(step) is int else 0))
+        found.add((*_key(span), span.end_time or 0))
     return found
 
 

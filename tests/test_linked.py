@@ -300,7 +300,12 @@ def test_spans_that_a_trace_shows_have_references(
 @pytest.mark.parametrize("value", [LONG, [{"role": "user", "parts": [{"type": "text", "content": LONG}]}]])
 def test_long_messages_of_model_calls_are_cut(name: str, given: Attributes, value: AttributeValue) -> None:
     shown = dict(_shown(ReadableSpan("chat", attributes={**given, name: value})).attributes or {})
-    assert len(str(shown[name])) == CHARS
+    if name.startswith("gen_ai.") and value is not LONG:
+        # Still messages, for whoever shows them.
+        [message] = json.loads(str(shown[name]))
+        assert message == {"role": "user", "parts": [{"type": "text", "content": LONG[:CHARS]}]}
+    else:
+        assert len(str(shown[name])) == CHARS
     assert int(str(shown[f"{name}.size"])) >= len(LONG)
     assert {key: shown[key] for key in given} == given
 
