@@ -15,13 +15,11 @@ class Appended:
         self.path = path
         """Below the root, with ``/`` between folders."""
         self._fd = fd
-        self._size = os.fstat(fd).st_size
+        there = os.fstat(fd)
+        self.identity = (there.st_dev, there.st_ino)
+        """Device and inode."""
+        self._size = there.st_size
         close_with(self, fd)
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the file was deleted."""
-        return os.fstat(self._fd).st_nlink == 0
 
     def append(self, content: bytes) -> int:
         """Add ``content`` whole or not at all.

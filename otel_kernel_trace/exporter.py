@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -150,6 +150,12 @@ class KernelTraceSpanExporter(SpanExporter):
         with busy:
             return self._recorder.steps.reserve(op_name, task_id)
 
+    def learn(self, steps: Mapping[int, int]) -> None:
+        """Take note of where actions went that another process wrote: step by span id."""
+        with busy:
+            for span_id, step in steps.items():
+                self._recorder.steps.learn(span_id, step)
+
     def keep_steps(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
         """Keep steps of a task for another process of the run (a trace id).
 
@@ -219,7 +225,7 @@ class KernelTraceSpanExporter(SpanExporter):
         self._losses.count_written()
         self._measure(span, record, written=True)
         if record.incomplete:
-            self._losses.warn(f"{_described(record)} is incomplete: {record.incomplete}")
+            self._losses.warn(f"{_described(record)} is incomplete: {record.incomplete[:1000]!r}")
         remember(span, self.log_dir, written)
         return written.step
 

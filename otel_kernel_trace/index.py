@@ -34,8 +34,8 @@ FOLDER: Final[Folder] = (PRIVATE, "index")
 LINES: Final = ".jsonl"
 TEXTS: Final = ".texts"
 
-GIVEN: Final = ".given"
-"""Added to an attribute's name for the reference to its text as it was given, where its file has another:
+GIVEN: Final = "kernel_trace.given."
+"""Before an attribute's name for the reference to its text as it was given, where its file has another:
 the reply that ``result.txt`` was parsed out of."""
 
 # Each is an open file, so there are few of them, however many trees there are.
@@ -83,7 +83,7 @@ class Index:
             if file is not None and file.is_as_given:
                 continue
             if isinstance(value, str) and len(value) > _MAX_INLINE_CHARS:
-                told.update(self._put_away(value).attributes(name if file is None else name + GIVEN))
+                told.update(self._put_away(value).attributes(name if file is None else GIVEN + name))
             else:
                 told[name] = value
         told.pop(LOG_DIR, None)
@@ -114,7 +114,7 @@ class Index:
     def _shard(self, suffix: str) -> Appended:
         key = (self._store.root, self._name + suffix)
         opened = _open.get(key) if self._name else None
-        if opened is None or opened.is_gone:
+        if opened is None or not self._store.has(opened, FOLDER, self._name + suffix):
             if opened is not None or not self._name:
                 # Deleted with all that was in it, or none yet.
                 self._name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final
@@ -29,6 +30,10 @@ MAX_LINE_BYTES: Final = 256 * 1024 * 1024
 """A longer line is passed over: it would have to be in memory as a whole."""
 
 _RESULT = PART_PREFIX + RESULT
+
+
+_DECODER = json.JSONDecoder()
+_NEXT = re.compile(r"[\s,]*[^\s,]")
 
 
 @dataclass(slots=True)
@@ -60,16 +65,31 @@ def lines_of(file: BinaryIO, passed: Passed) -> Iterator[bytes]:
 
 def spans_of(line: bytes, passed: Passed) -> list[ReadableSpan]:
     """The spans of a line of OTLP JSON."""
+    spans: list[ReadableSpan] = []
     try:
-        found = list(spans_in(json.loads(line)))
+        for document in documents_in(line):
+            found = list(spans_in(document))
+            passed.unreadable += found.count(None)
+            spans += [span for span in found if span is not None]
     except (ValueError, RecursionError):
         if line.endswith(b"\n"):
             passed.unreadable += 1
         else:
             passed.torn += 1
-        return []
-    passed.unreadable += found.count(None)
-    return [span for span in found if span is not None]
+    return spans
+
+
+def documents_in(content: bytes) -> Iterator[object]:
+    """The JSON documents in a text, also those of a list; several may stand in one line.
+
+    Raises:
+        ValueError, RecursionError: what comes next is no JSON, or nested too deep.
+    """
+    text = content.decode("utf-8-sig")
+    position = 0
+    while rest := _NEXT.match(text, position):
+        document, position = _DECODER.raw_decode(text, rest.end() - 1)
+        yield from document if isinstance(document, list) else [document]
 
 
 def indexed_spans(store: Store, passed: Passed) -> Iterator[ReadableSpan]:
@@ -101,16 +121,30 @@ def whole_attributes(span: ReadableSpan, store: Store, passed: Passed) -> dict[s
     references = references_in(seen)
     whole = without_references(seen, references)
     whole.pop(LOG_DIR, None)
-    files = {name: read_reference(store, reference, passed) for name, reference in references.items()}
-    for name in sorted(files, key=lambda name: not name.endswith(GIVEN)):
-        text = files[name]
-        if text is not None:
-            whole.setdefault(name.removesuffix(GIVEN), text)
-    written, raw = files.get(_RESULT), whole.get(_RESULT)
-    if written is not None and isinstance(raw, str) and written not in (raw, document(raw)):
-        whole[_RESULT] = written  # somebody edited it
-        whole[RESULT_IS_DOCUMENT] = True
+    texts = {name: read_reference(store, reference, passed) for name, reference in references.items()}
+    written = texts.pop(_RESULT, None)
+    for name, text in texts.items():
+        if text is None:
+            continue
+        if name.startswith(GIVEN):
+            # The reply that the result was parsed out of; of other texts what UTF-8 can't hold.
+            if name.removeprefix(GIVEN) == _RESULT:
+                whole[_RESULT] = text
+        else:
+            whole[name] = text
+    raw = whole.get(_RESULT)
+    if written is None:
+        return whole
+    if not isinstance(raw, str) or written not in (_in_file(raw), _in_file(document(raw))):
+        # It is the reply itself; or somebody edited it.
+        whole[_RESULT] = written
+        if document(written) != written:
+            whole[RESULT_IS_DOCUMENT] = True
     return whole
+
+
+def _in_file(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def read_reference(store: Store, reference: Reference, passed: Passed) -> str | None:

@@ -136,7 +136,8 @@ class LinkedSpanExporter(SpanExporter):
         shown: dict[str, AttributeValue] = {}
         for name, value in given.items():
             is_cut_by_sdk = isinstance(value, str) and len(value) == limit
-            if not name.startswith(_TEXTS) or (self._is_short(value) and not is_cut_by_sdk):
+            is_text = name.startswith(_TEXTS) and (name != attributes.VERIFY_RESULT or len(str(value)) > 1000)
+            if not is_text or (self._is_short(value) and not is_cut_by_sdk):
                 shown.setdefault(name, _sendable(value) if isinstance(value, str) else value)
                 continue
             shown[name], size = self._preview(name, value)

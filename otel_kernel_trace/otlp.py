@@ -13,6 +13,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, cast
@@ -48,7 +49,8 @@ _MAX_DEPTH = 64
 """Values nested deeper are written as text, and not read."""
 _TOO_LARGE = 2**63
 
-_string = json.encoder.encode_basestring
+_HEX = re.compile("[0-9A-Fa-f]+")
+_encoded = json.encoder.encode_basestring
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 # One each of a provider's and of an instrumentation's life; the object is kept, so that its id stays its own.
@@ -56,17 +58,17 @@ _resources: Recent[int, tuple[Resource, str]] = Recent(64)
 _scopes: Recent[int, tuple[InstrumentationScope | None, str]] = Recent(256)
 
 
-def line_of(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> bytes:
+def line_of(span: ReadableSpan, attributes: Mapping[str, AttributeValue], dropped: int = 0) -> bytes:
     """A span as a line of its own, line end included.
 
     Args:
         span: finished, or begun: then it has no end time in the line either.
-        attributes: what the line has instead of the span's own; hence no count of those
-            that the SDK dropped.
+        attributes: what the line has instead of the span's own.
+        dropped: how many are missing of these.
     """
     line = (
-        f'{{"resourceSpans":[{{"resource":{_resource(span.resource)},"scopeSpans":[{{"scope":'
-        f'{_scope(span.instrumentation_scope)},"spans":[{_span(span, attributes)}]}}]}}]}}\n'
+        f'{{"resourceSpans":[{{{_resource(span.resource)},"scopeSpans":[{{'
+        f'{_scope(span.instrumentation_scope)},"spans":[{_span(span, attributes, dropped)}]}}]}}]}}\n'
     )
     try:
         return line.encode()
@@ -80,20 +82,31 @@ def spans_in(document: object) -> Iterator[ReadableSpan | None]:
     Anything may stand there: what has the wrong type is taken for missing.
     """
     for resource_spans in _items(document, "resourceSpans"):
-        resource = Resource(_attributes_of(_field(resource_spans, "resource")))
+        resource = Resource(
+            _attributes_of(_field(resource_spans, "resource")), _text_at(resource_spans, "schemaUrl")
+        )
         for scope_spans in _items(resource_spans, "scopeSpans"):
             scope = _field(scope_spans, "scope")
             instrumentation = InstrumentationScope(
-                _text_at(scope, "name"), _text_at(scope, "version") or None
+                _text_at(scope, "name"),
+                _text_at(scope, "version") or None,
+                _text_at(scope_spans, "schemaUrl") or None,
+                _attributes_of(scope) or None,
             )
             for span in _items(scope_spans, "spans"):
                 yield _span_of(span, resource, instrumentation)
 
 
+def _string(text: object) -> str:
+    # What should be a text is one, as a rule.
+    return _encoded(text if isinstance(text, str) else str(text))
+
+
 def _resource(resource: Resource) -> str:
     known = _resources.get(id(resource))
     if known is None or known[0] is not resource:
-        text = f'{{"attributes":{_key_values(resource.attributes)}}}'
+        url = f',"schemaUrl":{_string(resource.schema_url)}' if resource.schema_url else ""
+        text = f'"resource":{{"attributes":{_key_values(resource.attributes)}}}{url}'
         known = _resources.put(id(resource), (resource, text))
     return known[1]
 
@@ -101,12 +114,19 @@ def _resource(resource: Resource) -> str:
 def _scope(scope: InstrumentationScope | None) -> str:
     known = _scopes.get(id(scope))
     if known is None or known[0] is not scope:
-        text = "{}" if scope is None else _to_json({"name": scope.name, "version": scope.version or ""})
+        text = '"scope":{}' if scope is None else _scope_text(scope)
         known = _scopes.put(id(scope), (scope, text))
     return known[1]
 
 
-def _span(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> str:
+def _scope_text(scope: InstrumentationScope) -> str:
+    given = f',"attributes":{_key_values(scope.attributes)}' if scope.attributes else ""
+    url = f',"schemaUrl":{_string(scope.schema_url)}' if scope.schema_url else ""
+    version = _string(scope.version or "")
+    return f'"scope":{{"name":{_string(scope.name)},"version":{version}{given}}}{url}'
+
+
+def _span(span: ReadableSpan, attributes: Mapping[str, AttributeValue], dropped: int) -> str:
     # Put together by hand, as one is written for every action, in the program's own time.
     context, parent = span.context, span.parent
     fields = [
@@ -123,6 +143,8 @@ def _span(span: ReadableSpan, attributes: Mapping[str, AttributeValue]) -> str:
     if span.end_time is not None:
         fields.append(f'"endTimeUnixNano":"{span.end_time}"')
     fields.append(f'"attributes":{_key_values(attributes)}')
+    if dropped:
+        fields.append(f'"droppedAttributesCount":{dropped}')
     if span.events:
         fields.append(f'"events":[{",".join(map(_event, span.events))}]')
     if span.links:
@@ -141,8 +163,9 @@ def _event(event: Event) -> str:
 
 def _link(link: Link) -> str:
     context, given = link.context, _key_values(link.attributes or {})
+    state = f'"traceState":{_string(context.trace_state.to_header())},' if context.trace_state else ""
     return (
-        f'{{"traceId":"{context.trace_id:032x}","spanId":"{context.span_id:016x}",'
+        f'{{"traceId":"{context.trace_id:032x}","spanId":"{context.span_id:016x}",{state}'
         f'"attributes":{given},"flags":{_flags(context, context)}}}'
     )
 
@@ -178,11 +201,10 @@ def _any_value(value: object, depth: int = 0) -> dict[str, object]:
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
-        return (
-            {"intValue": str(int(value))}
-            if -_TOO_LARGE <= value < _TOO_LARGE
-            else {"stringValue": str(value)}
-        )
+        if -_TOO_LARGE <= value < _TOO_LARGE:
+            return {"intValue": str(int(value))}
+        # Python refuses the decimal digits of very large ones.
+        return {"stringValue": str(value) if value.bit_length() < 10_000 else hex(value)}
     if isinstance(value, float):
         return {"doubleValue": float(value) if math.isfinite(value) else _not_finite(value)}
     if isinstance(value, bytes):
@@ -224,15 +246,23 @@ def _span_of(span: object, resource: Resource, scope: InstrumentationScope) -> R
             Event(_text_at(e, "name"), _attributes_of(e), _whole_number(_field(e, "timeUnixNano")))
             for e in _items(span, "events")
         ],
-        links=[
-            Link(SpanContext(_id_at(li, "traceId", 32), _id_at(li, "spanId", 16), True), _attributes_of(li))
-            for li in _items(span, "links")
-        ],
+        links=[Link(_linked(link), _attributes_of(link)) for link in _items(span, "links")],
         kind=_KIND_OF.get(_hashable(span.get("kind")), SpanKind.INTERNAL),
         status=Status(code, _text_at(status, "message") or None if code is StatusCode.ERROR else None),
         start_time=start,
         end_time=_whole_number(span.get("endTimeUnixNano")) or None,
         instrumentation_scope=scope,
+    )
+
+
+def _linked(link: object) -> SpanContext:
+    flags = _whole_number(_field(link, "flags"))
+    return SpanContext(
+        _id_at(link, "traceId", 32),
+        _id_at(link, "spanId", 16),
+        bool(flags & _IS_REMOTE),
+        TraceFlags(flags & 0xFF),
+        _trace_state(_text_at(link, "traceState")),
     )
 
 
@@ -297,12 +327,7 @@ def _hashable(value: object) -> object:
 
 def _id_at(holder: object, name: str, digits: int) -> int:
     text = _text_at(holder, name)
-    if len(text) != digits or not text.isascii() or not text.isalnum():
-        return 0
-    try:
-        return int(text, 16)
-    except ValueError:
-        return 0
+    return int(text, 16) if len(text) == digits and _HEX.fullmatch(text) else 0
 
 
 def _trace_state(header: str) -> TraceState:

@@ -24,6 +24,8 @@ _PREFIX_LENGTH = len(attributes.PART_PREFIX)
 _MAX_STEP = 2**31 - 1
 """A larger number is no step: names would grow with it, and nothing could follow."""
 
+_MAX_COPIES = 1_000_000
+
 _UNKNOWN = "unknown"
 
 TEXT_PREFIXES = (attributes.PART_PREFIX, "kernel_trace.verify.")
@@ -63,6 +65,8 @@ class Record(NamedTuple):
     """Whether the span has no parent: then its trace says nothing of the run it is of."""
     judges: int = 0
     """Id of the span that a Conductor's span judges, 0 where it does not say."""
+    copy: int = 1
+    """Which of several judgements of its step a Conductor's action was."""
     is_pending: bool = False
     """Whether the action had begun and not ended."""
     is_document: bool = False
@@ -107,6 +111,7 @@ def read_record(span: ReadableSpan) -> Record | None:
         span_id=context.span_id if context else 0,
         is_root=span.parent is None,
         judges=_judged(span.links) if agent_of(action) is Agent.CONDUCTOR else 0,
+        copy=_copy(given.get(attributes.COPY)),
         is_pending=given.get(attributes.PENDING) is True,
         is_document=given.get(attributes.RESULT_IS_DOCUMENT) is True,
         incomplete=_incomplete(span, known),
@@ -221,6 +226,10 @@ def _add_exception(parts: dict[str, str], events: Sequence[Event]) -> None:
         stacktrace = event.attributes.get("exception.stacktrace") if event.attributes else None
         if stacktrace is not None and event.name == "exception":
             parts[attributes.ERROR_LOG] = text_of(stacktrace)
+
+
+def _copy(value: object) -> int:
+    return value if type(value) is int and 1 <= value < _MAX_COPIES else 1
 
 
 def _step(value: object) -> int | None:

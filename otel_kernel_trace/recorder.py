@@ -76,8 +76,8 @@ class Recorder:
     ) -> Begun:
         is_conductor = agent_of(record.action_type) is Agent.CONDUCTOR
         step = self.steps.judged(record) if is_conductor else self.steps.claim(record, was_taken=was_taken)
-        for attempt in range(1, _MAX_ATTEMPTS):
-            copy = attempt if is_conductor else 1
+        for attempt in range(_MAX_ATTEMPTS):
+            copy = record.copy + attempt if is_conductor else 1
             new, files = _planned(files_at(step, copy), record)
             if self._on_existing == "overwrite":
                 if self._overwrites(record, new):

@@ -16,8 +16,6 @@ OFFSET: Final = ".offset"
 URL: Final = ".url"
 """What is added to an attribute's name for the attributes that say where its text is."""
 
-_MARKS: Final = (PATH, SHA256, SIZE, OFFSET, URL)
-
 
 class Reference(NamedTuple):
     """A text on disk."""
@@ -54,8 +52,8 @@ def references_in(attributes: Mapping[str, AttributeValue]) -> dict[str, Referen
         if key.endswith(SHA256) and isinstance(sha256, str):
             name = key[: -len(SHA256)]
             path, size, offset = (attributes.get(name + mark) for mark in (PATH, SIZE, OFFSET))
-            if isinstance(path, str) and type(size) is int and (offset is None or type(offset) is int):
-                found[name] = Reference(path, sha256, size, offset)
+            if isinstance(path, str) and type(size) is int:
+                found[name] = Reference(path, sha256, size, offset if type(offset) is int else None)
     return found
 
 
@@ -63,8 +61,13 @@ def without_references(
     attributes: Mapping[str, AttributeValue], names: Mapping[str, Reference]
 ) -> dict[str, AttributeValue]:
     """Attributes but for the references of ``names``."""
-    marks = {name + mark for name in names for mark in _MARKS}
-    return {key: value for key, value in attributes.items() if key not in marks}
+    marks = {name + mark for name in names for mark in (PATH, SHA256, URL)}
+    numbers = {name + mark for name in names for mark in (SIZE, OFFSET)}
+    return {
+        key: value
+        for key, value in attributes.items()
+        if key not in marks and not (key in numbers and type(value) is int)
+    }
 
 
 class InPlace(NamedTuple):

@@ -43,6 +43,9 @@ class StepNumbers(Protocol):
     def reserve(self, op_name: str, task_id: str) -> int | None:
         """The next step of a task, kept for a record to come with it; None where spans decide."""
 
+    def learn(self, span_id: int, step: int) -> None:
+        """An action that is on disk already."""
+
     def keep(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
         """Keep the next steps of a task for other processes of the run; gives the step before them."""
 
@@ -68,6 +71,9 @@ class StepsAsGiven:
 
     def reserve(self, op_name: str, task_id: str) -> int | None:
         return None
+
+    def learn(self, span_id: int, step: int) -> None:
+        pass
 
     def keep(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
         return None
@@ -109,6 +115,9 @@ class StepsOnDisk:
             step = self._advance(task, None, _ANY_RUN)
             self._reserved.put((task, step), True)
         return step
+
+    def learn(self, span_id: int, step: int) -> None:
+        self._by_span.put(span_id, step)
 
     def keep(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
         with self._lock:

@@ -35,6 +35,9 @@ NewFile = tuple[Folder, str, bytes]
 PRIVATE = ".kernel_trace"
 """The folder below the root for what is not part of the tree."""
 
+_MAX_DEPTH = 8
+"""Folders below the root in which a file of ours may be."""
+
 _TEMPORARY: Folder = (PRIVATE, "tmp")
 
 _O_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -117,13 +120,16 @@ class Store:
             OSError: it can't be read, is no plain file, or the path leads out of the root.
         """
         *folder, name = path.split("/")
-        if any(item in ("", ".", "..") or "\0" in item for item in (*folder, name)):
+        if len(folder) > _MAX_DEPTH or any(
+            item in ("", ".", "..") or "\0" in item for item in (*folder, name)
+        ):
             raise FileNotFoundError(errno.ENOENT, "no path of a file in the tree", path)
         with self.open(tuple(folder), name) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            there = os.fstat(file.fileno())
+            if not stat.S_ISREG(there.st_mode):
                 raise OSError(errno.EINVAL, "no plain file", path)
-            file.seek(offset)
-            return file.read(size)
+            file.seek(min(offset, there.st_size))
+            return file.read(min(size, there.st_size))
 
     def changed(self, path: str) -> int:
         """When a file, named by its path below the root, was last changed; nanoseconds since 1970."""
@@ -184,6 +190,14 @@ class Store:
         if self._file_mode is not None:
             os.fchmod(fd, self._file_mode)
         return Appended(fd, "/".join((*folder, name)))
+
+    def has(self, file: Appended, folder: Folder, name: str) -> bool:
+        """Whether an open file is still the one of that name: all may have been moved or deleted."""
+        try:
+            there = os.lstat(name, dir_fd=self._folder(folder).fd)
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) == file.identity
 
     def withdraw(self, folder: Folder, name: str) -> None:
         """Remove a file if it is there."""

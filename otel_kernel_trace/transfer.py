@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,9 +16,11 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.found import found_spans
+from otel_kernel_trace.index import GIVEN
 from otel_kernel_trace.indexed import (
     MAX_LINE_BYTES,
     Passed,
+    documents_in,
     indexed_spans,
     lines_of,
     read_reference,
@@ -28,9 +29,12 @@ from otel_kernel_trace.indexed import (
 )
 from otel_kernel_trace.modelcalls import ModelCall, is_model_call, read_model_call
 from otel_kernel_trace.otlp import line_of
-from otel_kernel_trace.record import TEXT_PREFIXES, Record, attributes_of, read_record, with_attributes
+from otel_kernel_trace.record import Record, attributes_of, read_record, with_attributes
 from otel_kernel_trace.reference import SIZE, references_in, without_references
 from otel_kernel_trace.store import Store
+
+_IN_FILES = (attributes.PART_PREFIX, "kernel_trace.verify.source.")
+"""How the names of attributes begin whose texts are files."""
 
 _AFTER_ALL = 2**31
 """Stands for the step of an action that says none: those are counted after the others."""
@@ -97,7 +101,7 @@ def _readable(given: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
     """Texts as their files have them: other readers of JSON take no lone surrogates."""
     return {
         name: value.encode("utf-8", "backslashreplace").decode()
-        if isinstance(value, str) and not value.isascii() and name.startswith(TEXT_PREFIXES)
+        if isinstance(value, str) and not value.isascii() and name.startswith(_IN_FILES)
         else value
         for name, value in given.items()
     }
@@ -129,15 +133,17 @@ def import_file(
     store = Store(texts) if texts else None
     with tempfile.TemporaryFile() as copy:
         # A span a line, so that they can be written in another order.
-        plan = _Plan(known=_known(exporter))
+        there = _there(exporter)
+        plan = _Plan(known=there.spans)
         for span in _spans_in(file, done.passed):
             if plan.takes(span, copy.tell(), done):
-                copy.write(line_of(span, attributes_of(span)))
+                copy.write(line_of(span, attributes_of(span), span.dropped_attributes))
+        exporter.learn({judged: there.steps[judged] for judged in plan.judged if judged in there.steps})
         for offset in plan.in_order():
             span = _span_at(copy, offset)
             given = dict(attributes_of(span))
             call = plan.calls.get(_key(span))
-            if call is not None:
+            if call is not None and attributes.LAYOUT not in given:  # else a processor has seen to it
                 _fill_in(given, read_model_call(attributes_of(_span_at(copy, call))))
             span = with_attributes(span, _resolved(given, store, done.passed))
             _write(span, exporter, done)
@@ -175,7 +181,10 @@ class _Plan:
         self._actions: list[_Planned] = []
         self._others: list[int] = []
         self._parents: dict[_Key, _Key] = {}
-        self._called: list[tuple[_Key, int]] = []
+        self._called: list[tuple[int, int, _Key]] = []
+        self.judged: set[int] = set()
+        """Ids of the spans that Conductors judge."""
+        self._ended = {key[:2] for key in known if key[2]}
 
     def takes(self, span: ReadableSpan, offset: int, done: Imported) -> bool:
         """Whether a span is to be written; ``offset`` is where it stands."""
@@ -193,17 +202,23 @@ class _Plan:
             done.known += 1
             return False
         self._known.add(ended)
+        if span.end_time:
+            self._ended.add(key)
         if record is not None:
-            self._actions.append(_planned(span, record, given, offset))
+            if record.judges:
+                self.judged.add(record.judges)
+            self._actions.append(_planned(span, record, offset))
         else:
             self._others.append(offset)
             if is_call and span.status.status_code is not StatusCode.ERROR:
-                self._called.append((key, offset))
+                self._called.append((span.end_time or 0, offset, key))
         return True
 
     def in_order(self) -> Iterator[int]:
-        actions = {action.key for action in self._actions}
-        for key, offset in self._called:
+        # A beginning of which the end is there, too, says nothing more.
+        self._actions = [a for a in self._actions if not (a.is_pending and a.key in self._ended)]
+        actions = {action.key for action in self._actions if not action.is_verification}
+        for _, offset, key in sorted(self._called):
             around = self._parents.get(key)
             for _ in range(_MAX_NESTING):
                 if around is None or around in actions:
@@ -228,12 +243,11 @@ class _Planned(NamedTuple):
     start: int
     offset: int
     key: _Key
+    is_pending: bool
+    is_verification: bool
 
 
-def _planned(
-    span: ReadableSpan, record: Record, given: Mapping[str, AttributeValue], offset: int
-) -> _Planned:
-    copy = given.get(attributes.COPY)
+def _planned(span: ReadableSpan, record: Record, offset: int) -> _Planned:
     has_step = record.step is not None
     return _Planned(
         record.op_name,
@@ -241,10 +255,12 @@ def _planned(
         record.step if record.step is not None else _AFTER_ALL,
         0 if has_step else span.start_time or 0,
         agent_of(record.action_type) is Agent.CONDUCTOR,
-        copy if type(copy) is int else 1,
+        record.copy,
         span.start_time or 0,
         offset,
         _key(span),
+        record.is_pending,
+        agent_of(record.action_type) is Agent.VERIFIER,
     )
 
 
@@ -296,11 +312,13 @@ def _resolved(
     for name, reference in references.items():
         text = read_reference(store, reference, passed) if store else None
         if text is not None:
-            whole[name] = text
+            whole[name.removeprefix(GIVEN)] = text
             if name == attributes.PART_PREFIX + attributes.RESULT and reference.offset is None:
                 whole[attributes.RESULT_IS_DOCUMENT] = True
         elif name in whole:
             notes.append(f"{name}: a preview of {reference.size} bytes, which are in {reference.path}")
+        elif reference.size:
+            notes.append(f"{name}: missing; its {reference.size} bytes are in {reference.path}")
     for mark in [key for key in whole if key.endswith(SIZE) and type(whole[key]) is int]:
         name = mark.removesuffix(SIZE)
         if name.startswith("kernel_trace.") and name in whole:
@@ -310,11 +328,24 @@ def _resolved(
     return whole
 
 
-def _known(exporter: KernelTraceSpanExporter) -> set[tuple[int, int, int]]:
-    found = set()
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What a tree has already."""
+
+    spans: set[tuple[int, int, int]] = field(default_factory=set)
+    """Trace id, span id and end."""
+    steps: dict[int, int] = field(default_factory=dict)
+    """By span id."""
+
+
+def _there(exporter: KernelTraceSpanExporter) -> _There:
+    there = _There()
     for span in indexed_spans(Store(exporter.log_dir), Passed()):
-        found.add((*_key(span), span.end_time or 0))
-    return found
+        key, step = _key(span), attributes_of(span).get(attributes.STEP)
+        there.spans.add((*key, span.end_time or 0))
+        if type(step) is int:
+            there.steps[key[1]] = step
+    return there
 
 
 def _key(span: ReadableSpan) -> _Key:
@@ -336,10 +367,9 @@ def _spans_in(file: BinaryIO, passed: Passed) -> Iterator[ReadableSpan]:
 
 def _is_json(content: bytes) -> bool:
     try:
-        json.loads(content)
+        return bool(list(documents_in(content)))
     except (ValueError, RecursionError):
         return False
-    return True
 
 
 def _span_at(file: BinaryIO, offset: int) -> ReadableSpan:
