@@ -10,6 +10,8 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,7 +20,7 @@ import click
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.indexed import Passed, layout_in, layout_of
 from otel_kernel_trace.layout import Layout
-from otel_kernel_trace.transfer import Imported, export_jsonl, import_file, merge
+from otel_kernel_trace.transfer import Exported, Imported, export_jsonl, import_file, merge
 from otel_kernel_trace.version import __version__
 
 _TREE = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -44,7 +46,12 @@ def command() -> None:
 @command.command("export")
 @click.argument("log_dir", type=_TREE)
 @click.option("--jsonl", is_flag=True, help="As OTLP JSON lines, with all texts (the only format so far).")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="[default: stdout]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="[default: stdout]",
+)
 def export_command(log_dir: Path, jsonl: bool, output: Path | None) -> None:
     """Write the tree LOG_DIR as a file that the Collector and Jaeger read.
 
@@ -54,38 +61,35 @@ def export_command(log_dir: Path, jsonl: bool, output: Path | None) -> None:
     if not jsonl:
         raise click.UsageError("say in which format: --jsonl")
     try:
-        if output is None:
-            exported = export_jsonl(str(log_dir), sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+        if output is None or str(output) == "-":
+            stdout = getattr(sys.stdout, "buffer", None)
+            if stdout is None:
+                raise click.ClickException("stdout is closed")
+            exported = export_jsonl(str(log_dir), stdout)
+            stdout.flush()
+        elif output.is_symlink() or (output.exists() and not output.is_file()):
+            with output.open("wb") as file:  # a pipe or a link stays what it is
+                exported = export_jsonl(str(log_dir), file)
         else:
-            # Under its name only when it is whole.
-            with tempfile.NamedTemporaryFile(dir=output.absolute().parent, delete=False) as file:
-                try:
-                    exported = export_jsonl(str(log_dir), file)  # type: ignore[arg-type]  # a wrapper of one
-                    file.flush()
-                    os.chmod(file.name, 0o666 & ~_umask())
-                    os.replace(file.name, output)
-                except BaseException:
-                    os.unlink(file.name)
-                    raise
+            exported = _export_whole(log_dir, output)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor may the flush at exit fail
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nor may the flush at exit fail
         sys.exit(1)
     except OSError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"{exported.spans} spans{_told(exported.passed)}", err=True)
     if not exported.spans:
-        raise click.ClickException(f"there is no record in {log_dir}: is it the root of a tree?")
+        raise click.ClickException(_no_tree(log_dir))
+    click.echo(f"{exported.spans} spans{_told(exported.passed)}", err=True)
 
 
 @command.command("import")
-@click.argument("file", type=click.File("rb"))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option(
     "--log-dir", required=True, type=click.Path(file_okay=False, path_type=Path), help="Root of the tree."
 )
 @click.option("--texts", type=_TREE, help="A tree that has the texts of which the spans have only previews.")
 @_LAYOUT
-def import_command(file: BinaryIO, log_dir: Path, texts: Path | None, layout: str | None) -> None:
+def import_command(file: Path, log_dir: Path, texts: Path | None, layout: str | None) -> None:
     """Write the actions in FILE, any OTLP JSON, to the tree at --log-dir.
 
     FILE may come from `export`, from the Collector's file exporter or from anybody: one
@@ -93,19 +97,27 @@ def import_command(file: BinaryIO, log_dir: Path, texts: Path | None, layout: st
     and nothing in it is overwritten: actions whose step is taken go after the last.
     """
     try:
-        with tempfile.TemporaryFile() as copy:
-            if not file.seekable():
-                shutil.copyfileobj(file, copy)
-                copy.seek(0)
-                file = copy
-            layout = layout or layout_of(str(log_dir)) or layout_in(file)
+        with _seekable(file) as source:
+            layout = layout or layout_of(str(log_dir)) or layout_in(source)
             if layout is None and texts is not None:
                 layout = layout_of(str(texts))
-            exporter = KernelTraceSpanExporter(log_dir, layout=layout)
-            file.seek(0)
-            _tell(import_file(file, exporter, texts=None if texts is None else str(texts)), log_dir)
+            exporter = KernelTraceSpanExporter(log_dir, layout=layout, on_existing="continue")
+            source.seek(0)
+            _tell(import_file(source, exporter, texts=None if texts is None else str(texts)), log_dir)
     except OSError as error:
         raise click.ClickException(str(error)) from error
+
+
+@contextmanager
+def _seekable(file: Path) -> Iterator[BinaryIO]:
+    with ExitStack() as stack:
+        source: BinaryIO = sys.stdin.buffer if str(file) == "-" else stack.enter_context(file.open("rb"))
+        if not source.seekable():
+            copy = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(source, copy)
+            copy.seek(0)
+            source = copy
+        yield source
 
 
 @command.command("merge")
@@ -123,13 +135,39 @@ def merge_command(log_dirs: tuple[Path, ...], log_dir: Path, layout: str | None)
     try:
         named = (layout_of(str(tree)) for tree in (log_dir, *log_dirs))
         layout = layout or next((name for name in named if name), None)
-        exporter = KernelTraceSpanExporter(log_dir, layout=layout)
+        exporter = KernelTraceSpanExporter(log_dir, layout=layout, on_existing="continue")
         for source in log_dirs:
             if os.path.realpath(source) == exporter.log_dir:
                 raise click.UsageError(f"{source} is the tree that is to be added to")
-        _tell(merge(map(str, log_dirs), exporter), log_dir)
+        total = Imported()
+        for source in log_dirs:
+            done = merge([str(source)], exporter)
+            if not (done.actions or done.others or done.known):
+                raise click.ClickException(_no_tree(source))
+            total.add(done)
+        _tell(total, log_dir)
     except OSError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _export_whole(log_dir: Path, output: Path) -> Exported:
+    """Under its name only when it is whole."""
+    fd, name = tempfile.mkstemp(dir=output.absolute().parent, prefix=f".{output.name[:100]}.")
+    try:
+        with open(fd, "wb") as file:
+            exported = export_jsonl(str(log_dir), file)
+        if not exported.spans:
+            raise click.ClickException(_no_tree(log_dir))
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, output)
+    except BaseException:
+        os.unlink(name)
+        raise
+    return exported
+
+
+def _no_tree(log_dir: Path) -> str:
+    return f"there is no record in {log_dir}: is it the root of a tree?"
 
 
 def _tell(done: Imported, log_dir: Path) -> None:

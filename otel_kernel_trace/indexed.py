@@ -51,6 +51,14 @@ class Passed:
     changed: int = 0
     """Texts that are not what the index says; they are taken as they are."""
 
+    def add(self, more: Passed) -> None:
+        """Add what was passed over elsewhere."""
+        self.torn += more.torn
+        self.unreadable += more.unreadable
+        self.missing += more.missing
+        self.strange += more.strange
+        self.changed += more.changed
+
 
 def lines_of(file: BinaryIO, passed: Passed) -> Iterator[bytes]:
     """The lines of a file, from where it stands; one without an end was cut."""

@@ -69,6 +69,15 @@ class Imported:
     """Actions that could not be written; the log says why."""
     passed: Passed = field(default_factory=Passed)
 
+    def add(self, more: Imported) -> None:
+        """Add what another import did."""
+        self.actions += more.actions
+        self.others += more.others
+        self.known += more.known
+        self.foreign += more.foreign
+        self.failed += more.failed
+        self.passed.add(more.passed)
+
 
 def export_jsonl(log_dir: str, out: BinaryIO, on_span: Callable[[], object] = lambda: None) -> Exported:
     """Write a tree as OTLP JSON lines, a span a line, with its texts put back in.
@@ -163,11 +172,8 @@ def merge(log_dirs: Iterable[str], exporter: KernelTraceSpanExporter) -> Importe
             exported = export_jsonl(log_dir, file)
             file.seek(0)
             done = import_file(file, exporter)
-        for name in ("actions", "others", "known", "foreign", "failed"):
-            setattr(total, name, getattr(total, name) + getattr(done, name))
-        for name in Passed.__dataclass_fields__:
-            more = getattr(exported.passed, name) + getattr(done.passed, name)
-            setattr(total.passed, name, getattr(total.passed, name) + more)
+        done.passed.add(exported.passed)
+        total.add(done)
     return total
 
 
