@@ -166,9 +166,14 @@ def with_attributes(
     given: Mapping[str, AttributeValue],
     events: Sequence[Event] | None = None,
     status: Status | None = None,
+    *,
+    is_all: bool = False,
 ) -> ReadableSpan:
-    """A copy of a span with other attributes, and other events and status where they are given."""
-    if span.dropped_attributes:
+    """A copy of a span with other attributes, and other events and status where they are given.
+
+    It tells how many attributes were dropped, unless these are all that matter.
+    """
+    if span.dropped_attributes and not is_all:
         bounded = BoundedAttributes(attributes=given)
         bounded.dropped = span.dropped_attributes
         given = bounded

@@ -154,7 +154,9 @@ def import_file(
             call = plan.calls.get(_key(span))
             if call is not None and attributes.LAYOUT not in given:  # else a processor has seen to it
                 _fill_in(given, read_model_call(attributes_of(_span_at(copy, call))))
-            span = with_attributes(span, _resolved(given, store, done.passed))
+            # What has references was written whole, or has one to what it says of that.
+            is_all = bool(store and references_in(given))
+            span = with_attributes(span, _resolved(given, store, done.passed), is_all=is_all)
             _write(span, exporter, done)
             on_span()
     return done
