@@ -75,9 +75,7 @@ def test_what_was_passed_over_is_remembered_within_bounds(steps: StepsOnDisk, tm
 
 
 @pytest.mark.parametrize("rubbish", [b"x" * 9000, b"zz 1 2\n", b"1 2\n\n", b"0 1 " + b"9" * 200 + b"\n"])
-def test_rubbish_behind_the_number_is_passed_over(
-    steps: StepsOnDisk, tmp_path: Path, rubbish: bytes
-) -> None:
+def test_rubbish_behind_the_number_is_passed_over(steps: StepsOnDisk, tmp_path: Path, rubbish: bytes) -> None:
     steps.claim(_record(3))
     counter = tmp_path / ".kernel_trace/steps/o/1"
     counter.write_bytes(counter.read_bytes()[:21] + rubbish)
