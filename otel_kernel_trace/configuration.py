@@ -55,13 +55,15 @@ def configure(
     exporter = KernelTraceSpanExporter(log_dir, layout=layout, on_existing=on_existing, file_mode=file_mode)
     with _lock:
         provider = tracer_provider or _global_provider()
-        there = _processors(provider)
         if not any(
-            isinstance(processor, KernelTraceSpanProcessor) and processor.exporter.log_dir == exporter.log_dir
-            for processor in there
+            isinstance(processor, KernelTraceSpanProcessor)
+            and processor.exporter.log_dir == exporter.log_dir
+            for processor in _processors(provider)
         ):
             _add_first(provider, KernelTraceSpanProcessor(exporter))
-            _keep_recording(provider)
+        elif layout is not None or on_existing is not None or file_mode is not None:
+            _logger.warning("%s is being written already; options given now are ignored", exporter.log_dir)
+        _keep_recording(provider)
     return provider
 
 

@@ -108,7 +108,12 @@ def indexed_spans(store: Store, passed: Passed) -> Iterator[ReadableSpan]:
         return
     pending: dict[tuple[int, int], tuple[str, int]] = {}
     for shard in shards:
-        with store.open(FOLDER, shard) as file:
+        try:
+            opened = store.open(FOLDER, shard)
+        except OSError:  # a folder, a link: nothing of ours
+            passed.strange += 1
+            continue
+        with opened as file:
             for line in lines_of(file, passed):
                 for span in spans_of(line, passed):
                     key = (span.context.trace_id, span.context.span_id) if span.context else (0, 0)
@@ -182,7 +187,7 @@ def layout_in(file: BinaryIO) -> str | None:
 def layout_of(log_dir: str) -> str | None:
     """The layout that a tree's index names."""
     store = Store(log_dir)
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         for shard in sorted(name for name in store.entries(FOLDER) if name.endswith(LINES)):
             with store.open(FOLDER, shard) as file:
                 if (layout := layout_in(file)) is not None:

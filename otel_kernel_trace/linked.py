@@ -18,7 +18,7 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.record import attributes_of, limit_of, text_of, with_attributes
 from otel_kernel_trace.reference import SIZE, URL, Reference, Written
-from otel_kernel_trace.settings import LINKED_VARIABLE, read_link_settings
+from otel_kernel_trace.settings import LINKED_VARIABLE, LOG_DIR_VARIABLE, read_link_settings
 from otel_kernel_trace.written import written_of
 
 _logger = logging.getLogger("otel_kernel_trace")
@@ -84,6 +84,7 @@ class LinkedSpanExporter(SpanExporter):
         settings = read_link_settings(preview_chars, link_base)
         self._preview_chars = settings.preview_chars
         self._link_base = settings.link_base
+        self._has_warned = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send previews on, in several batches where one could be too long for gRPC.
@@ -122,6 +123,12 @@ class LinkedSpanExporter(SpanExporter):
             is_same = all(new is old for new, old in zip(events, span.events, strict=True))
             if shown == given and is_same and status is span.status:
                 return span
+            if is_ours and written is None and shown != given and not self._has_warned:
+                self._has_warned = True
+                _logger.warning(
+                    "texts are cut for a backend, and no tree has them whole: set %s, or call configure()",
+                    LOG_DIR_VARIABLE,
+                )
             return with_attributes(span, shown, events, status)
         except Exception:
             _logger.exception("span %.100r is sent on as it is", span.name)
@@ -274,8 +281,12 @@ def _exporter_of_environment() -> SpanExporter:
         )
         name = "otlp_proto_http" if protocol == "http/protobuf" else "otlp_proto_grpc"
     try:
-        [entry_point] = entry_points(group="opentelemetry_traces_exporter", name=name)
-        made = entry_point.load()()
+        found = list(entry_points(group="opentelemetry_traces_exporter", name=name))
+        if not found:
+            raise LookupError(
+                "no package with it is installed; opentelemetry-exporter-otlp has those of OTLP"
+            )
+        made = found[0].load()()
     except Exception as error:  # noqa: BLE001 - its constructor may be anybody's
         _logger.error(
             "no spans are sent: the exporter %r of %s can't be had: %r", name, LINKED_VARIABLE, error

@@ -17,6 +17,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, Tracer
 from opentelemetry.util.types import AttributeValue
 
+from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.reference import Begun
 from otel_kernel_trace.sampling import recording_tracer
 
@@ -53,6 +54,17 @@ class Live(weakref.ref[Span]):
 
 
 _live: dict[_Key, Live] = {}
+
+
+class _Fork:
+    def after_fork(self) -> None:
+        # What is on disk of an action that began before the fork is the parent's to go on with.
+        for live in list(_live.values()):
+            live.begun = dict.fromkeys(live.begun)
+
+
+_fork = _Fork()
+after_fork_in_child(_fork)
 
 
 class _Coming(threading.local):
@@ -98,6 +110,12 @@ def set_attributes(span: Span, attributes: Mapping[str, AttributeValue]) -> None
             live.derived.discard(name)
         live.whole.update(attributes)
     span.set_attributes(attributes)
+
+
+def remember_missing(span: Span, name: str, value: AttributeValue) -> None:
+    """Remember an attribute of a span of this package's that nobody has given."""
+    if span.is_recording():
+        began(span).whole.setdefault(name, value)
 
 
 def began(span: Span) -> Live:

@@ -20,6 +20,7 @@ from otel_kernel_trace.live import Live, began, known
 from otel_kernel_trace.modelcalls import ModelCall, read_model_call
 from otel_kernel_trace.record import attributes_of, is_action, limit_of
 from otel_kernel_trace.sampling import record_what_is_dropped
+from otel_kernel_trace.written import written_of
 
 _logger = logging.getLogger("otel_kernel_trace")
 
@@ -76,6 +77,8 @@ class KernelTraceSpanProcessor(SpanProcessor):
         if busy.puts_off(lambda: self.on_end(span)):
             return
         try:
+            if self.exporter.log_dir in written_of(span):
+                return  # another processor for this tree was faster
             context = span.context
             live = known(context.trace_id, context.span_id) if context else None
             given = attributes_of(span)

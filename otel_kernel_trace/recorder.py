@@ -97,6 +97,8 @@ class Recorder:
             before = begun.files.get(file.attribute)
             if before is None or not before.reference.path.endswith(file.name):
                 added.append(file)
+            elif not self._store.exists(file.folder, file.name):
+                added.append(file)  # deleted since
             elif before.text == file.text:
                 kept[file.attribute] = before
             else:

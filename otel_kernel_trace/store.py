@@ -111,7 +111,12 @@ class Store:
     def open(self, folder: Folder, name: str) -> BinaryIO:
         """A file to read; a link is not followed."""
         opened = self._folder(folder, make=False)
-        return open(os.open(name, _O_READ, dir_fd=opened.fd), "rb")
+        fd = os.open(name, _O_READ, dir_fd=opened.fd)
+        try:
+            return open(fd, "rb")
+        except OSError:  # a folder
+            os.close(fd)
+            raise
 
     def read_at(self, path: str, offset: int = 0, size: int = -1) -> bytes:
         """Of a file, named by its path below the root, ``size`` bytes or all that follow ``offset``.

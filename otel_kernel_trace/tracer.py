@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
@@ -16,7 +17,7 @@ from opentelemetry.trace import Span, Status, StatusCode
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.forking import after_fork_in_child
-from otel_kernel_trace.live import set_attributes, start_span
+from otel_kernel_trace.live import remember_missing, set_attributes, start_span
 from otel_kernel_trace.propagation import Carried, arrived, environment_of, headers_of, without_task
 from otel_kernel_trace.sampling import keep_steps
 from otel_kernel_trace.task import TaskSpan
@@ -343,7 +344,10 @@ class KernelTracer:
         except BaseException as error:
             # Cancellation and Ctrl-C are exceptions of the pipeline too.
             span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {attributes.text(error)}"))
-            with contextlib.suppress(Exception):  # the SDK asks the exception for its text, too
+            with contextlib.suppress(Exception):  # the exception is asked for its text
+                error_log = attributes.PART_PREFIX + attributes.ERROR_LOG
+                remember_missing(span, error_log, _traceback_of(error))  # whole, whatever limits events have
+            with contextlib.suppress(Exception):
                 span.record_exception(error)
             raise
         finally:
@@ -370,6 +374,14 @@ class KernelTracer:
         with self._lock:
             self._step = max(self._step, on_disk)  # what comes next goes on from there
         return on_disk
+
+
+def _traceback_of(error: BaseException) -> str:
+    """A traceback without the frames of this module, which stand before those of the action."""
+    begin = error.__traceback__
+    while begin is not None and begin.tb_next is not None and begin.tb_frame.f_code.co_filename == __file__:
+        begin = begin.tb_next
+    return "".join(traceback.format_exception(type(error), error, begin))
 
 
 def _name_of(action_type: object) -> str:

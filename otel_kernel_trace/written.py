@@ -46,4 +46,4 @@ def is_processors(span: ReadableSpan, log_dir: str) -> bool:
     """Whether a processor writes a span to that tree, or has done so."""
     context = span.context
     live = known(context.trace_id, context.span_id) if context else None
-    return log_dir in (live.begun if live is not None else written_of(span))
+    return log_dir in written_of(span) or (live is not None and log_dir in live.begun)

@@ -25,8 +25,10 @@ from otel_kernel_trace import (
     KernelTraceSpanExporter,
     KernelTraceSpanProcessor,
     Trace,
+    configure,
     live,
 )
+from otel_kernel_trace.busy import busy
 from otel_kernel_trace.indexed import Passed, indexed_spans
 from otel_kernel_trace.record import attributes_of
 from otel_kernel_trace.store import Store
@@ -122,6 +124,13 @@ class TestBeginning:
                 action.record(result="r")
         assert tree(log_dir)[_PROMPT] == "p"
         assert tree(log_dir)[_RESULT] == "r"
+
+    def test_a_prompt_that_was_deleted_meanwhile_is_there_again(self, tmp_path: Path) -> None:
+        with _provider(tmp_path) as provider, KernelTracer("swish", "1", provider) as tracer:
+            with tracer.coder(prompt="p") as action:
+                (tmp_path / _PROMPT).unlink()
+                action.record(result="r")
+        assert tree(tmp_path)[_PROMPT] == "p"
 
     def test_files_that_others_put_in_the_way_meanwhile_stay(self, tmp_path: Path) -> None:
         with _provider(tmp_path) as provider, KernelTracer("swish", "1", provider) as tracer:
@@ -248,6 +257,16 @@ class TestLimits:
         assert written[_PROMPT] == "p"  # was there at the start
         assert "attributes were dropped" in written[_INCOMPLETE]
 
+    def test_a_traceback_is_whole_whatever_the_limits_of_events(self, tmp_path: Path) -> None:
+        limits = SpanLimits(max_events=0, max_attribute_length=20)
+        with _provider(tmp_path, limits=limits) as provider, KernelTracer("swish", "1", provider) as tracer:
+            with pytest.raises(ValueError, match="the end"), tracer.coder():
+                raise ValueError("x" * 500 + "the end")
+        [log] = [text for path, text in tree(tmp_path).items() if path.endswith("error_log.txt")]
+        assert log.startswith("Traceback")
+        assert log.endswith("the end\n")
+        assert "tracer.py" not in log  # no frames of ours
+
     def test_what_is_set_by_hand_later_counts(self, tmp_path: Path) -> None:
         with _provider(tmp_path) as provider, KernelTracer("swish", "1", provider) as tracer:
             with tracer.coder(prompt="p") as action:
@@ -311,6 +330,15 @@ class TestOnce:
             finally:
                 trace._TRACER_PROVIDER = before
         assert len(tree(tmp_path)) == 3
+
+    def test_two_processors_for_one_tree_write_it_once(self, tmp_path: Path) -> None:
+        provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
+        provider.add_span_processor(KernelTraceSpanProcessor(KernelTraceSpanExporter(tmp_path)))
+        with KernelTracer("swish", "1", provider) as tracer, tracer.coder(prompt="p") as action:
+            action.record(result="r")
+        assert len(tree(tmp_path)) == 3
+        assert tree(tmp_path)[_PROMPT] == "p"
+        assert len(_index(tmp_path)) == 2
 
     def test_two_trees_get_one_each(self, tmp_path: Path) -> None:
         with _provider(tmp_path / "a") as provider:
@@ -490,3 +518,18 @@ def test_a_span_that_the_garbage_collector_ends_in_the_middle_of_ours_is_written
         assert isinstance(processor, KernelTraceSpanProcessor)
         assert processor.exporter.counts.failed == 0
     assert len([path for path in tree(tmp_path) if path.startswith("swish/")]) == 90
+
+
+def test_an_exception_that_strikes_between_our_lines_ends_no_recording(tmp_path: Path) -> None:
+    """As Ctrl-C does: Python code of a signal handler runs between any two instructions."""
+    with _provider(tmp_path) as provider, KernelTracer("swish", "1", provider) as tracer:
+
+        def interrupted() -> None:
+            busy.__enter__()
+            raise KeyboardInterrupt  # before it was left
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        with tracer.coder(prompt="p") as action:
+            action.record(result="r")
+        assert len(tree(tmp_path)) == 3
