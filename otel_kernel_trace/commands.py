@@ -142,7 +142,7 @@ def merge_command(log_dirs: tuple[Path, ...], log_dir: Path, layout: str | None)
         total = Imported()
         for source in log_dirs:
             done = merge([str(source)], exporter)
-            if not (done.actions or done.others or done.known):
+            if not (done.actions or done.others or done.known or done.failed):
                 raise click.ClickException(_no_tree(source))
             total.add(done)
         _tell(total, log_dir)
@@ -152,7 +152,7 @@ def merge_command(log_dirs: tuple[Path, ...], log_dir: Path, layout: str | None)
 
 def _export_whole(log_dir: Path, output: Path) -> Exported:
     """Under its name only when it is whole."""
-    fd, name = tempfile.mkstemp(dir=output.absolute().parent, prefix=f".{output.name[:100]}.")
+    fd, name = tempfile.mkstemp(dir=output.absolute().parent, prefix=".otel-kernel-trace.")
     try:
         with open(fd, "wb") as file:
             exported = export_jsonl(str(log_dir), file)

@@ -56,8 +56,7 @@ def configure(
     with _lock:
         provider = tracer_provider or _global_provider()
         if not any(
-            isinstance(processor, KernelTraceSpanProcessor)
-            and processor.exporter.log_dir == exporter.log_dir
+            isinstance(processor, KernelTraceSpanProcessor) and processor.exporter.log_dir == exporter.log_dir
             for processor in _processors(provider)
         ):
             _add_first(provider, KernelTraceSpanProcessor(exporter))

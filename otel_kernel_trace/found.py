@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -37,6 +36,11 @@ _PARTS: Final = (
 _FRAMEWORKS: Final = frozenset(
     {"jax", "mindspore", "mlx", "numpy", "paddle", "pytorch", "reference", "tensorflow", "torch"}
 )
+_AKG_ACTIONS: Final = {
+    "conductor_decision": ActionType.ANALYZE_ERROR.name,  # all its checks are called so
+    "verifier": ActionType.VERIFY.name,
+}
+
 _COPY = re.compile(r"~([0-9]{1,6})$")
 _SOURCE = re.compile(r"(?:~(implementation|script))?(?:~[0-9]{1,6})?\.py$")
 _SETTLED = 1_000_000_000
@@ -64,8 +68,11 @@ class _Files:
     told: dict[str, AttributeValue] = field(default_factory=dict)
 
 
-def found_spans(store: Store, known: Collection[str], passed: Passed) -> Iterator[ReadableSpan]:
-    """Spans for the records whose files are in a tree and not among the ``known`` paths."""
+def found_spans(store: Store, known: Collection[str], passed: Passed, begun: int) -> Iterator[ReadableSpan]:
+    """Spans for the records whose files are in a tree and not among the ``known`` paths.
+
+    ``begun`` is when those were looked for, in nanoseconds since 1970: later files have a line since.
+    """
     for op_folder in sorted(_folders(store, ())):
         names = [name for name in _entries(store, (op_folder,)) if f"{op_folder}/{name}" not in known]
         layout = _layout_of(names)
@@ -84,7 +91,9 @@ def found_spans(store: Store, known: Collection[str], passed: Passed) -> Iterato
                     links = [Link(contexts[target], {attributes.JUDGES: True})]
             files.told[attributes.LAYOUT] = layout.name
             span = _span(store, identity, files, links, passed)
-            if known and time.time_ns() - (span.end_time or 0) < _SETTLED:
+            if not span.end_time:
+                continue  # none of its files could be read
+            if known and span.end_time > begun - _SETTLED:
                 continue  # its line in the index may be on the way
             if span.context:
                 contexts[identity] = span.context
@@ -152,7 +161,7 @@ def _read_name(layout: _Numbered, op_folder: str, name: str) -> tuple[_Identity,
     else:
         ending = next((part for part in _PARTS if rest.endswith(f"_{part}")), None)
         action, _, part = rest.rpartition("_") if ending is None else (rest[: -len(ending) - 1], "", ending)
-        action = _true_name(action)
+        action = _AKG_ACTIONS.get(action, _true_name(action))
     if not action or not part:
         return None
     identity = _Identity(

@@ -145,19 +145,17 @@ def whole_attributes(span: ReadableSpan, store: Store, passed: Passed) -> dict[s
                 whole[_RESULT] = text
         else:
             whole[name] = text
-    raw = whole.get(_RESULT)
     if written is None:
         return whole
-    if not isinstance(raw, str) or written not in (_in_file(raw), _in_file(document(raw))):
-        # It is the reply itself; or somebody edited it.
+    digest = hashlib.sha256(written.encode("utf-8", "surrogateescape")).hexdigest()
+    if digest != references[_RESULT].sha256:
+        # Somebody edited it; that it may look like a reply makes it none.
         whole[_RESULT] = written
         if document(written) != written:
             whole[RESULT_IS_DOCUMENT] = True
+    elif not isinstance(whole.get(_RESULT), str):
+        whole[_RESULT] = written  # the reply itself
     return whole
-
-
-def _in_file(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def read_reference(store: Store, reference: Reference, passed: Passed) -> str | None:

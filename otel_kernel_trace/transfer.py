@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -92,14 +93,14 @@ def export_jsonl(log_dir: str, out: BinaryIO, on_span: Callable[[], object] = la
     Raises:
         OSError: the index can't be read, or ``out`` not be written.
     """
-    store, done = Store(log_dir), Exported()
+    store, done, begun = Store(log_dir), Exported(), time.time_ns()
     known: set[str] = set()
     for span in indexed_spans(store, done.passed):
         known.update(reference.path for reference in references_in(attributes_of(span)).values())
         out.write(line_of(span, _readable(whole_attributes(span, store, done.passed))))
         done.spans += 1
         on_span()
-    for span in found_spans(store, known, done.passed):
+    for span in found_spans(store, known, done.passed, begun):
         out.write(line_of(span, _readable(attributes_of(span))))
         done.spans += 1
         on_span()
@@ -147,8 +148,15 @@ def import_file(
         for span in _spans_in(file, done.passed):
             if plan.takes(span, copy.tell(), done):
                 copy.write(line_of(span, attributes_of(span), span.dropped_attributes))
-        exporter.learn({judged: there.steps[judged] for judged in plan.judged if judged in there.steps})
-        for offset in plan.in_order():
+        order = list(plan.in_order())
+        exporter.learn(
+            {
+                judged: there.steps.get(judged, told)
+                for judged, told in plan.judged.items()
+                if told or judged in there.steps
+            }
+        )
+        for offset in order:
             span = _span_at(copy, offset)
             given = dict(attributes_of(span))
             call = plan.calls.get(_key(span))
@@ -190,8 +198,8 @@ class _Plan:
         self._others: list[int] = []
         self._parents: dict[_Key, _Key] = {}
         self._called: list[tuple[int, int, _Key]] = []
-        self.judged: set[int] = set()
-        """Ids of the spans that Conductors judge."""
+        self.judged: dict[int, int] = {}
+        """By id, the spans that Conductors judge and that are not there; and the step told, or 0."""
         self._ended = {key[:2] for key in known if key[2]}
 
     def takes(self, span: ReadableSpan, offset: int, done: Imported) -> bool:
@@ -214,7 +222,7 @@ class _Plan:
             self._ended.add(key)
         if record is not None:
             if record.judges:
-                self.judged.add(record.judges)
+                self.judged[record.judges] = record.step or 0
             self._actions.append(_planned(span, record, offset))
         else:
             self._others.append(offset)
@@ -225,6 +233,8 @@ class _Plan:
     def in_order(self) -> Iterator[int]:
         # A beginning of which the end is there, too, says nothing more.
         self._actions = [a for a in self._actions if not (a.is_pending and a.key in self._ended)]
+        for action in self._actions:
+            self.judged.pop(action.key[1], None)
         actions = {action.key for action in self._actions if not action.is_verification}
         for _, offset, key in sorted(self._called):
             around = self._parents.get(key)

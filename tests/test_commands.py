@@ -184,7 +184,6 @@ class TestExport:
             pytest.param(
                 "矩" * 80 + ".jsonl",
                 id="Chinese",
-                marks=pytest.mark.xfail(strict=True, reason="the temporary name has 100 of its characters"),
             ),
         ],
     )
@@ -334,7 +333,6 @@ class TestMerge:
         done = _run("merge", log_dir, tmp_path / "empty", "--log-dir", tmp_path / "all")
         assert "empty" in done.told
 
-    @pytest.mark.xfail(strict=True, reason="a tree of which nothing could be written is taken for none")
     def test_actions_that_could_not_be_written_are_told(self, log_dir: Path, tmp_path: Path) -> None:
         (tmp_path / "all").mkdir()
         (tmp_path / "all/swish").write_text("in the way")

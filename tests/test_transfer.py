@@ -311,9 +311,6 @@ class TestThereAndBack:
             "aikg",
             pytest.param(
                 "akg_agents",
-                marks=pytest.mark.xfail(
-                    strict=True, reason="its raw replies are exported as if parsed already"
-                ),
             ),
         ],
     )
@@ -372,10 +369,6 @@ class TestThereAndBack:
         ended = [given for given in map(str, _told(_exported(tmp_path / "copy"))) if "pending" not in given]
         assert len(ended) == 1
 
-    @pytest.mark.xfail(
-        strict=True,
-        reason="what was written a second before it was looked for is taken for lost by the index",
-    )
     def test_what_another_process_writes_meanwhile_is_no_record_without_an_index(
         self, tmp_path: Path
     ) -> None:
@@ -539,7 +532,6 @@ class TestCurrentContent:
         _imported(_exported(tmp_path / "tree", Passed(changed=1)), tmp_path / "copy")
         assert raw_tree(tmp_path / "copy") == raw_tree(tmp_path / "tree")
 
-    @pytest.mark.xfail(strict=True, reason="a file that holds the raw reply is not taken for edited")
     def test_so_does_one_that_somebody_made_its_own_reply_of(self, log_dir: Path, tmp_path: Path) -> None:
         (log_dir / "swish/I1_S01_swish_DO_CODER_result.txt").write_text(_REPLY)
         _imported(_exported(log_dir, Passed(changed=1)), tmp_path / "copy")
@@ -747,7 +739,6 @@ class TestWithoutAnIndex:
             "aikg",
             pytest.param(
                 "akg_agents",
-                marks=pytest.mark.xfail(strict=True, reason="a judgement takes a step of its own there"),
             ),
         ],
     )
@@ -761,9 +752,6 @@ class TestWithoutAnIndex:
         assert raw_tree(tmp_path / "copy") == raw_tree(tmp_path / "tree")
         assert _imported(lines, tmp_path / "copy").known == 12
 
-    @pytest.mark.xfail(
-        strict=True, reason="judgements of what is known by its files alone take a step of their own"
-    )
     def test_a_line_that_is_lost_costs_no_text(self, tmp_path: Path) -> None:
         _run(tmp_path / "tree", "a")
         [shard] = (tmp_path / "tree/.kernel_trace/index").iterdir()
@@ -799,7 +787,6 @@ class TestWithoutAnIndex:
         assert b"secret" not in lines
         assert b"a stranger's" not in lines
 
-    @pytest.mark.xfail(strict=True, reason="an action is made of a file that can't be read")
     def test_nor_is_anything_made_of_it(self, tmp_path: Path) -> None:
         _run(tmp_path / "tree", "a")
         folder = _without_index(tmp_path / "tree") / "swish"
