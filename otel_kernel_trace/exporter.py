@@ -130,14 +130,18 @@ class KernelTraceSpanExporter(SpanExporter):
                 self._losses.report(f"the beginning of {_described(record)}", error)
         return begun
 
-    def write(self, span: ReadableSpan) -> int | None:
+    def write(self, span: ReadableSpan, begun: Begun | None = None) -> int | None:
         """Write one action, even where its span says that this tree has it.
+
+        Args:
+            span: the action.
+            begun: what another process has put on disk of it.
 
         Returns:
             The step that it has on disk; None where it could not be written whole, or is none.
         """
         with busy:
-            step = self._write(span)
+            step = self._write(span, begun=begun)
         return None if step in (_LOST, _NO_ACTION) else step
 
     def reserve_step(self, op_name: str, task_id: str) -> int | None:
@@ -203,7 +207,7 @@ class KernelTraceSpanExporter(SpanExporter):
         """For a forked child; not for users."""
         self._lock = threading.Lock()
 
-    def _write(self, span: ReadableSpan, *, is_shown: bool = False) -> int:
+    def _write(self, span: ReadableSpan, *, is_shown: bool = False, begun: Begun | None = None) -> int:
         """The step of the span's record on disk, or why it has none."""
         record = None
         try:
@@ -218,7 +222,8 @@ class KernelTraceSpanExporter(SpanExporter):
             if self._is_shut_down:
                 raise RefusedError("the exporter has been shut down")
             live = known(record.trace_id, record.span_id)
-            begun = live.begun.get(self.log_dir) if live else None
+            if live:
+                begun = live.begun.get(self.log_dir)
             written = self._recorder.finish(span, record, begun)
         except Exception as error:  # noqa: BLE001 - the program that we watch goes on
             self._losses.count_failed(_described(record), error)

@@ -31,7 +31,7 @@ from otel_kernel_trace.indexed import (
 from otel_kernel_trace.modelcalls import ModelCall, is_model_call, read_model_call
 from otel_kernel_trace.otlp import line_of
 from otel_kernel_trace.record import Record, attributes_of, read_record, with_attributes
-from otel_kernel_trace.reference import SIZE, references_in, without_references
+from otel_kernel_trace.reference import SIZE, Begun, InPlace, references_in, without_references
 from otel_kernel_trace.store import Store
 
 _IN_FILES = (attributes.PART_PREFIX, "kernel_trace.verify.source.")
@@ -165,7 +165,7 @@ def import_file(
             # What has references was written whole, or has one to what it says of that.
             is_all = bool(store and references_in(given))
             span = with_attributes(span, _resolved(given, store, done.passed), is_all=is_all)
-            _write(span, exporter, done)
+            _write(span, exporter, done, there.begun.get(_key(span)))
             on_span()
     return done
 
@@ -297,9 +297,11 @@ def _sorted(actions: list[_Planned]) -> Iterator[_Planned]:
         yield from task
 
 
-def _write(span: ReadableSpan, exporter: KernelTraceSpanExporter, done: Imported) -> None:
+def _write(
+    span: ReadableSpan, exporter: KernelTraceSpanExporter, done: Imported, begun: Begun | None
+) -> None:
     failed = exporter.counts.failed
-    exporter.write(span)
+    exporter.write(span, begun)
     if read_record(span) is None:
         done.others += 1
     elif exporter.counts.failed > failed:
@@ -354,15 +356,25 @@ class _There:
     """Trace id, span id and end."""
     steps: dict[int, int] = field(default_factory=dict)
     """By span id."""
+    begun: dict[_Key, Begun] = field(default_factory=dict)
+    """Of actions that have not ended."""
 
 
 def _there(exporter: KernelTraceSpanExporter) -> _There:
-    there = _There()
-    for span in indexed_spans(Store(exporter.log_dir), Passed()):
-        key, step = _key(span), attributes_of(span).get(attributes.STEP)
+    there, store = _There(), Store(exporter.log_dir)
+    for span in indexed_spans(store, Passed()):
+        key, given = _key(span), attributes_of(span)
+        step, copy = given.get(attributes.STEP), given.get(attributes.COPY)
         there.spans.add((*key, span.end_time or 0))
         if type(step) is int:
             there.steps[key[1]] = step
+            if given.get(attributes.PENDING) is True:
+                files = {
+                    name: InPlace(reference, text, True)
+                    for name, reference in references_in(given).items()
+                    if (text := read_reference(store, reference, Passed())) is not None
+                }
+                there.begun[key] = Begun(step, copy if type(copy) is int else 1, files)
     return there
 
 
