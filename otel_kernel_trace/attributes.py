@@ -16,6 +16,9 @@ from otel_kernel_trace.actions import agent_of
 Attributes = dict[str, str | int]
 """What this package puts on spans."""
 
+PREFIX: Final = "kernel_trace."
+"""How the names of this package's own begin."""
+
 OP_NAME: Final = "kernel_trace.op_name"
 """Operator that the kernel computes (string)."""
 

@@ -23,7 +23,6 @@ from otel_kernel_trace.written import written_of
 
 _logger = logging.getLogger("otel_kernel_trace")
 
-_OURS = "kernel_trace."
 _MAX_BATCH_BYTES = 3_500_000
 """A request of more than 4 MiB is refused over gRPC, and all that is in it lost."""
 _MAX_JSON_CHARS = 20_000_000
@@ -107,7 +106,7 @@ class LinkedSpanExporter(SpanExporter):
         try:
             given = attributes_of(span)
             log_dir, written = _written(span)
-            is_ours = written is not None or any(key.startswith(_OURS) for key in given)
+            is_ours = written is not None or any(key.startswith(attributes.PREFIX) for key in given)
             if not (is_ours or is_model_call(given)):
                 return span
             references = written.references if written else {}

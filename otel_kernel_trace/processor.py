@@ -60,6 +60,9 @@ class KernelTraceSpanProcessor(SpanProcessor):
             live = began(span)
             if span.parent is not None:
                 live.parent = known(span.parent.trace_id, span.parent.span_id)
+            if not _concerns_us(attributes_of(span), live):
+                live.begun.setdefault(self.exporter.log_dir, None)
+                return
             if busy.is_busy:
                 # The garbage collector's or a signal handler's, in the middle of ours: all comes at the end.
                 live.begun[self.exporter.log_dir] = None
@@ -85,6 +88,8 @@ class KernelTraceSpanProcessor(SpanProcessor):
             call = read_model_call(given)
             if call is not None and live is not None:
                 self._pass_on(call, live, span, given)
+            if call is None and not _concerns_us(given, live):
+                return
             if live is not None and self.exporter.log_dir in live.begun:
                 self.exporter.write(span)
             else:  # begun before this processor was there, or a Trace's
@@ -129,3 +134,10 @@ class KernelTraceSpanProcessor(SpanProcessor):
                     take_from_call(call, around, span, succeeded=succeeded, limit=limit)
                 return
             around = around.parent
+
+
+def _concerns_us(given: Mapping[str, AttributeValue], live: Live | None) -> bool:
+    """False for other people's spans, which are to cost next to nothing."""
+    if live is not None and (live.whole or live.at_start):
+        return True
+    return any(name.startswith(attributes.PREFIX) for name in given)
