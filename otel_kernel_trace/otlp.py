@@ -42,6 +42,8 @@ _STATUS_OF: Final[dict[object, StatusCode]] = {
     **{code.value: code for code in StatusCode},
     **{f"STATUS_CODE_{code.name}": code for code in StatusCode},
 }
+_HAS_SCOPE_ATTRIBUTES: Final = hasattr(InstrumentationScope, "attributes")
+
 _HAS_IS_REMOTE, _IS_REMOTE = 0x100, 0x200
 """Bits of ``flags`` beside those of the W3C trace context, by ``SpanFlags`` of OTLP."""
 
@@ -87,12 +89,7 @@ def spans_in(document: object) -> Iterator[ReadableSpan | None]:
         )
         for scope_spans in _items(resource_spans, "scopeSpans"):
             scope = _field(scope_spans, "scope")
-            instrumentation = InstrumentationScope(
-                _text_at(scope, "name"),
-                _text_at(scope, "version") or None,
-                _text_at(scope_spans, "schemaUrl") or None,
-                _attributes_of(scope) or None,
-            )
+            instrumentation = _scope_of(scope, _text_at(scope_spans, "schemaUrl") or None)
             for span in _items(scope_spans, "spans"):
                 yield _span_of(span, resource, instrumentation)
 
@@ -120,7 +117,8 @@ def _scope(scope: InstrumentationScope | None) -> str:
 
 
 def _scope_text(scope: InstrumentationScope) -> str:
-    given = f',"attributes":{_key_values(scope.attributes)}' if scope.attributes else ""
+    attributes = getattr(scope, "attributes", None)  # SDKs before 1.27 have none
+    given = f',"attributes":{_key_values(attributes)}' if attributes else ""
     url = f',"schemaUrl":{_string(scope.schema_url)}' if scope.schema_url else ""
     version = _string(scope.version or "")
     return f'"scope":{{"name":{_string(scope.name)},"version":{version}{given}}}{url}'
@@ -253,6 +251,14 @@ def _span_of(span: object, resource: Resource, scope: InstrumentationScope) -> R
         end_time=_whole_number(span.get("endTimeUnixNano")) or None,
         instrumentation_scope=scope,
     )
+
+
+def _scope_of(scope: object, schema_url: str | None) -> InstrumentationScope:
+    name, version = _text_at(scope, "name"), _text_at(scope, "version") or None
+    given = _attributes_of(scope)
+    if given and _HAS_SCOPE_ATTRIBUTES:
+        return InstrumentationScope(name, version, schema_url, given)
+    return InstrumentationScope(name, version, schema_url)
 
 
 def _linked(link: object) -> SpanContext:
