@@ -277,6 +277,8 @@ class TestThereAndBack:
         assert link.context == context
 
     def test_scope_and_resource_are_whole(self) -> None:
+        if not hasattr(InstrumentationScope, "attributes"):
+            pytest.skip("an SDK before 1.27")
         scope = InstrumentationScope("tests", "1.0", "https://schema.example/1", {"a": 1})
         span = ReadableSpan(
             "x", _CONTEXT, resource=Resource({}, "https://schema.example/2"), instrumentation_scope=scope

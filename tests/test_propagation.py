@@ -21,6 +21,7 @@ from opentelemetry import baggage, context
 from opentelemetry import trace as trace_api
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Span
 
 from otel_kernel_trace import KernelTracer, KernelTraceSpanExporter, configure
@@ -712,6 +713,8 @@ def test_the_programs_own_baggage_goes_along_to_a_child_of_the_child(provider: T
 def test_baggage_that_leaves_no_room_for_the_task_is_told_or_makes_room(
     provider: TracerProvider, entries: int
 ) -> None:
+    if not hasattr(InstrumentationScope, "attributes"):
+        pytest.skip("an SDK before 1.27")
     tracer = KernelTracer("swish", "1", provider)
     tracer.headers(steps=5)
     with _baggage(**{f"entry{number}": "x" * (8130 // entries - 10) for number in range(entries)}):
