@@ -345,10 +345,10 @@ class KernelTracer:
             # Cancellation and Ctrl-C are exceptions of the pipeline too.
             span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {attributes.text(error)}"))
             with contextlib.suppress(Exception):  # the exception is asked for its text
-                error_log = attributes.PART_PREFIX + attributes.ERROR_LOG
-                remember_missing(span, error_log, _traceback_of(error))  # whole, whatever limits events have
-            with contextlib.suppress(Exception):
-                span.record_exception(error)
+                error_log = _traceback_of(error)
+                # Whole, whatever limits events have; backends are told the same.
+                remember_missing(span, attributes.PART_PREFIX + attributes.ERROR_LOG, error_log)
+                span.record_exception(error, {"exception.stacktrace": error_log})
             raise
         finally:
             if token is not None:
