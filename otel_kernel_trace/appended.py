@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from otel_kernel_trace.closing import close_with
+from otel_kernel_trace.closing import close_with, identity_of, is_same
 
 
 class Appended:
@@ -15,11 +15,12 @@ class Appended:
         self.path = path
         """Below the root, with ``/`` between folders."""
         self._fd = fd
-        there = os.fstat(fd)
-        self.identity = (there.st_dev, there.st_ino)
-        """Device and inode."""
-        self._size = there.st_size
-        close_with(self, fd)
+        self._identity = close_with(self, fd)
+        self._size = os.fstat(fd).st_size
+
+    def is_at(self, there: os.stat_result) -> bool:
+        """Whether it is still open, and what was found at its path is the same file."""
+        return identity_of(there) == self._identity and is_same(self._fd, self._identity)
 
     def append(self, content: bytes) -> int:
         """Add ``content`` whole or not at all.

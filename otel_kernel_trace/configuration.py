@@ -152,7 +152,8 @@ class _RecordingSampler(Sampler):
             parent_context, trace_id, name, kind, attributes, links, trace_state
         )
         if result.decision is not Decision.RECORD_AND_SAMPLE:
-            return SamplingResult(Decision.RECORD_ONLY, result.attributes or attributes, result.trace_state)
+            given = {**(attributes or {}), **(result.attributes or {})}
+            return SamplingResult(Decision.RECORD_ONLY, given, result.trace_state)
         return result
 
     def get_description(self) -> str:

@@ -16,7 +16,7 @@ if os.name != "posix":
 
 import fcntl
 
-from otel_kernel_trace.closing import close_with
+from otel_kernel_trace.closing import close_with, identity_of
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 """What file systems without file locks answer (some network ones)."""
@@ -44,7 +44,7 @@ class Counter:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._lock = threading.Lock()
-        close_with(self, fd)
+        self._identity = close_with(self, fd)
 
     def advance(
         self, wanted: int | None, least: int | None = None, *, run: int = 0, kept: int = 0
@@ -96,8 +96,12 @@ class Counter:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the file was deleted, and with it what it counted."""
-        return os.fstat(self.fd).st_nlink == 0
+        """Whether the file was deleted, and with it what it counted; or closed behind our back."""
+        try:
+            there = os.fstat(self.fd)
+        except OSError:
+            return True
+        return there.st_nlink == 0 or identity_of(there) != self._identity
 
     @property
     def number(self) -> int | None:

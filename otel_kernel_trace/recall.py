@@ -117,7 +117,9 @@ class TraceRecords(Sequence[TraceRecord]):
             step, action, place, size = self._table[4 * index : 4 * index + 4]
             scratch = next((file for first, file in reversed(self._scratches) if first <= index), None)
         if texts is None and scratch is not None:
-            texts = marshal.loads(scratch.read(place, size))
+            content = scratch.read(place, size)
+            # Gone where the program closed all its files.
+            texts = marshal.loads(content) if len(content) == size else {}
         if texts is not None and name in texts:
             return texts[name]
         if name not in _TREE_PARTS or self._exporter is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from otel_kernel_trace.closing import close_with
+from otel_kernel_trace.closing import close_with, is_same
 
 
 class Scratch:
@@ -16,12 +16,12 @@ class Scratch:
         self._process = os.getpid()
         self._size = 0
         self._lock = threading.Lock()
-        close_with(self, fd)
+        self._identity = close_with(self, fd)
 
     @property
     def is_writable(self) -> bool:
         """False in a forked child, which shares the file with its parent and may only read."""
-        return self._process == os.getpid()
+        return self._process == os.getpid() and is_same(self._fd, self._identity)
 
     def append(self, content: bytes) -> int:
         """Where the content begins; read it back with :meth:`read`."""
@@ -35,6 +35,8 @@ class Scratch:
 
     def read(self, offset: int, size: int) -> bytes:
         content = b""
+        if not is_same(self._fd, self._identity):
+            return content
         while len(content) < size and (
             more := os.pread(self._fd, size - len(content), offset + len(content))
         ):

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from otel_kernel_trace.appended import Appended
-from otel_kernel_trace.closing import close_with
+from otel_kernel_trace.closing import close_with, identity_of, is_same
 from otel_kernel_trace.counter import Counter, lock_file
 from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.scratch import Scratch
@@ -202,7 +202,7 @@ class Store:
             there = os.lstat(name, dir_fd=self._folder(folder).fd)
         except OSError:
             return False
-        return (there.st_dev, there.st_ino) == file.identity
+        return file.is_at(there)
 
     def withdraw(self, folder: Folder, name: str) -> None:
         """Remove a file if it is there."""
@@ -338,17 +338,15 @@ class _OpenFolder:
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self.fd = fd
-        there = os.fstat(fd)
-        self._identity = (there.st_dev, there.st_ino)
-        close_with(self, fd)
+        self._identity = close_with(self, fd)
 
     def is_current(self) -> bool:
-        """Whether the path still names this folder: it may have been moved or deleted."""
+        """Whether it is open and the path still names it: it may have been moved or deleted."""
         try:
             there = os.lstat(self.path)
         except OSError:
             return False
-        return (there.st_dev, there.st_ino) == self._identity
+        return identity_of(there) == self._identity and is_same(self.fd, self._identity)
 
 
 # Open files are few, however many trees there are.

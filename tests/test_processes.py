@@ -290,3 +290,76 @@ class TestFork:
                 child.ends(results == ["parent's first", "child's"])
         trace.insert_designer_or_coder_record("parent's", "p", "r", ActionType.DO_CODER)
         assert [record.result for record in trace.trace_list][1:] == ["parent's"]
+
+
+_DAEMONISE = """
+import os, sys
+from opentelemetry.sdk.trace import TracerProvider
+from otel_kernel_trace import ActionType, KernelTracer, Trace, configure
+
+log_dir, others = sys.argv[1:]
+trace = Trace("op", "of a Trace", log_dir)
+tracer = KernelTracer("op", "1", configure(log_dir, tracer_provider=TracerProvider()))
+
+def record(text):
+    with tracer.coder(prompt="p" + text) as action:
+        action.record(result=text)
+    trace.insert_verifier_record("False", text, "")
+
+record("before")
+os.closerange(3, 512)
+# The numbers that were ours are soon other people's.
+files = [open(os.path.join(others, str(n)), "w+b", buffering=0) for n in range(20)]
+folders = [os.open(others, os.O_RDONLY) for _ in range(20)]
+record("after")
+import gc
+del trace
+gc.collect()
+for file in files:
+    file.write(b"theirs")
+for folder in folders:
+    assert os.fstat(folder)
+"""
+
+
+def test_a_program_that_closes_all_files_to_become_a_daemon(tmp_path: Path) -> None:
+    logs, others = tmp_path / "logs", tmp_path / "others"
+    others.mkdir()
+    with python(_DAEMONISE, logs, others) as program:
+        assert program.wait(60) == 0
+    assert {path.name: path.read_bytes() for path in others.iterdir()} == {
+        str(number): b"theirs" for number in range(20)
+    }
+    texts = list(tree(logs).values())
+    for text in ("before", "after"):
+        assert texts.count(text) == 2
+        assert texts.count(f"p{text}") == 1
+    ended = [span.name for span in indexed_spans(Store(str(logs)), Passed()) if span.end_time]
+    assert sorted(ended) == ["DO_CODER", "DO_CODER", "VERIFY", "VERIFY", "kernel_task"]
+
+
+_AT_EXIT = """
+import atexit, gc, os, sys
+
+def at_exit():
+    with tracer.coder(prompt="asked at exit") as action:
+        action.record(result="answered at exit")
+    os.write(theirs, b"theirs")
+
+atexit.register(at_exit)  # runs after what OpenTelemetry and weakref have registered
+from opentelemetry.sdk.trace import TracerProvider
+from otel_kernel_trace import KernelTracer, configure
+
+tracer = KernelTracer("op", "1", configure(sys.argv[1], tracer_provider=TracerProvider(shutdown_on_exit=False)))
+with tracer.coder(prompt="asked") as action:
+    action.record(result="answered")
+gc.collect()
+theirs = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
+"""
+
+
+def test_what_ends_when_the_interpreter_exits_is_written_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    with python(_AT_EXIT, tmp_path / "logs", tmp_path / "theirs") as program:
+        assert program.wait(60) == 0
+    assert {"answered", "answered at exit"} <= set(tree(tmp_path / "logs").values())
+    assert (tmp_path / "theirs").read_bytes() == b"theirs"
