@@ -189,6 +189,7 @@ def _told(passed: Passed) -> str:
         "unreadable lines passed over": passed.unreadable,
         "texts missing": passed.missing,
         "files of other names passed over": passed.strange,
+        "actions that later runs overwrote left out": passed.replaced,
         "texts changed since they were written": passed.changed,
     }
     return "".join(f"; {count} {what}" for what, count in counts.items() if count)

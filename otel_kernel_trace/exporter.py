@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -161,6 +161,11 @@ class KernelTraceSpanExporter(SpanExporter):
         with busy:
             for span_id, step in steps.items():
                 self._recorder.steps.learn(span_id, step)
+
+    def adopt(self, paths: Collection[str]) -> None:
+        """Take files at these paths, below :attr:`log_dir`, for those of records with the same texts."""
+        with busy:
+            self._recorder.adopt(paths)
 
     def keep_steps(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
         """Keep steps of a task for another process of the run (a trace id).

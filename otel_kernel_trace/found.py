@@ -1,18 +1,16 @@
 """Records of files that no index tells of: another program's, or those of a lost index.
 
-Names are read backwards, by the rule of the layout that they look like. What a name
-does not say (times, verdicts, the raw reply) is not made up: a span of such a record
-begins and ends when its files were last changed.
+What a file's name does not say (times, verdicts, the raw reply) is not made up: a span
+of such a record begins and ends when its files were last changed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import re
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Final
-from urllib.parse import unquote_to_bytes
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
@@ -21,30 +19,31 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of
+from otel_kernel_trace.filenames import (
+    CONDUCTOR,
+    NUMBERED,
+    Named,
+    Numbered,
+    Place,
+    attribute_of,
+    layout_of_names,
+    place_of,
+    read_name,
+    read_sources,
+    read_verification,
+    split,
+    true_name,
+)
 from otel_kernel_trace.indexed import Passed
-from otel_kernel_trace.layout import AikgLayout, AkgAgentsLayout, DesignLayout, Folder
+from otel_kernel_trace.layout import Folder
+from otel_kernel_trace.record import Record
 from otel_kernel_trace.store import PRIVATE, Store
 
-_Numbered = DesignLayout | AikgLayout | AkgAgentsLayout
-
-_PARTS: Final = (
-    attributes.PROMPT,
-    attributes.REASONING,
-    attributes.RESULT,
-    attributes.ERROR_LOG,
-)
-_FRAMEWORKS: Final = frozenset(
-    {"jax", "mindspore", "mlx", "numpy", "paddle", "pytorch", "reference", "tensorflow", "torch"}
-)
-_AKG_ACTIONS: Final = {
-    "conductor_decision": ActionType.ANALYZE_ERROR.name,  # all its checks are called so
-    "verifier": ActionType.VERIFY.name,
-}
-
-_COPY = re.compile(r"~([0-9]{1,6})$")
-_SOURCE = re.compile(r"(?:~(implementation|script))?(?:~[0-9]{1,6})?\.py$")
 _SETTLED = 1_000_000_000
 """Nanoseconds after which a file's line in the index is there, if it has one."""
+
+_WITH_DOCUMENT = (Agent.DESIGNER, Agent.CODER)
+"""Whose results are what was parsed out of a reply."""
 
 _no_resource = Resource.get_empty()
 
@@ -64,186 +63,222 @@ class _Identity:
 class _Files:
     """Where the texts of an action are, by attribute; and attributes that names tell."""
 
+    layout: Numbered
     paths: dict[str, str] = field(default_factory=dict)
     told: dict[str, AttributeValue] = field(default_factory=dict)
 
 
-def found_spans(store: Store, known: Collection[str], passed: Passed, begun: int) -> Iterator[ReadableSpan]:
-    """Spans for the records whose files are in a tree and not among the ``known`` paths.
+class Unindexed:
+    """The files of a tree that its index does not tell of.
 
-    ``begun`` is when those were looked for, in nanoseconds since 1970: later files have a line since.
+    Args:
+        store: of the tree.
+        known: the paths below the root of which it tells.
+        passed: where files are counted whose names are nobody's.
     """
-    for op_folder in sorted(_folders(store, ())):
-        names = [name for name in _entries(store, (op_folder,)) if f"{op_folder}/{name}" not in known]
-        layout = _layout_of(names)
-        actions = _actions_in(store, layout, op_folder, names, known, passed)
-        judged = {
-            (identity.task_id, identity.step): identity
-            for identity in actions
-            if agent_of(identity.action_type) is not Agent.CONDUCTOR
-        }
-        contexts: dict[_Identity, SpanContext] = {}
-        for identity, files in sorted(actions.items(), key=lambda action: _rank(action[0])):
-            links = []
-            if agent_of(identity.action_type) is Agent.CONDUCTOR:
-                target = judged.get((identity.task_id, identity.step))
-                if target in contexts:
-                    links = [Link(contexts[target], {attributes.JUDGES: True})]
-            files.told[attributes.LAYOUT] = layout.name
-            span = _span(store, identity, files, links, passed)
-            if not span.end_time:
-                continue  # none of its files could be read
-            if known and span.end_time > begun - _SETTLED:
-                continue  # its line in the index may be on the way
-            if span.context:
-                contexts[identity] = span.context
+
+    def __init__(self, store: Store, known: Collection[str], passed: Passed) -> None:
+        self._store = store
+        self._passed = passed
+        self._has_index = bool(known)
+        self._layouts: dict[str, Numbered] = {}
+        self._texts: dict[Place, list[Named]] = {}
+        self._sources: dict[Place, tuple[Folder, list[str]]] = {}
+        for op_folder in _folders(store):
+            names = [name for name in _entries(store, (op_folder,)) if f"{op_folder}/{name}" not in known]
+            layout = self._layouts[op_folder] = layout_of_names(names)
+            for name in names:
+                if name.endswith(".txt"):
+                    self._add_text(layout, (op_folder,), name)
+                elif name != CONDUCTOR:
+                    self._add_sources(layout, (op_folder, name), known)
+            for name in _entries(store, (op_folder, CONDUCTOR)):
+                if f"{op_folder}/{CONDUCTOR}/{name}" not in known and name.endswith(".txt"):
+                    self._add_text(layout, (op_folder, CONDUCTOR), name)
+
+    def __bool__(self) -> bool:
+        return bool(self._texts or self._sources)
+
+    def paths(self) -> set[str]:
+        """Below the root."""
+        texts = {file.path for named in self._texts.values() for file in named}
+        sources = {"/".join((*folder, name)) for folder, names in self._sources.values() for name in names}
+        return texts | sources
+
+    def take(self, record: Record, layout: object) -> dict[str, AttributeValue]:
+        """Attributes of an action that files with its name have, and of which the index does not tell.
+
+        A process that is killed between an action's files and its line leaves such. The files
+        are then no longer among these.
+
+        Args:
+            record: the action, with the step that it has on disk.
+            layout: name of the layout that it was written in.
+        """
+        numbered = NUMBERED.get(layout) if isinstance(layout, str) else None
+        found = place_of(numbered, record, record.step) if numbered and record.step is not None else None
+        if found is None:
+            return {}
+        place, label = found
+        paths, left = {}, []
+        taken: dict[str, AttributeValue] = {}
+        for file in self._texts.pop(place, []):
+            if file.copy == record.copy and file.rest.startswith(label):
+                paths[attribute_of(file.rest[len(label) :])] = file.path
+            else:
+                left.append(file)
+        if left:
+            self._texts[place] = left
+        if agent_of(record.action_type) is Agent.VERIFIER and place in self._sources:
+            folder, names = self._sources.pop(place)
+            for source in read_sources(folder[0], folder, names):
+                paths[source.attribute] = source.path
+                taken.update(source.told)
+        for attribute, path in paths.items():
+            try:
+                taken[attribute] = self._store.read_at(path).decode("utf-8", "surrogateescape")
+            except OSError:
+                self._passed.missing += 1
+        if agent_of(record.action_type) in _WITH_DOCUMENT and attributes.PART_PREFIX + attributes.RESULT in taken:
+            taken[attributes.RESULT_IS_DOCUMENT] = True
+        return taken
+
+    def spans(self, begun: int, known: Callable[[], Collection[str]]) -> Iterator[ReadableSpan]:
+        """Spans for the actions whose files are left.
+
+        Args:
+            begun: when they were looked for, in nanoseconds since 1970: later files have a
+                line since.
+            known: asked for the paths of which the index tells a moment later.
+        """
+        actions = self._actions()
+        if self._has_index and any(begun - _SETTLED < self._changed(f) <= begun for f in actions.values()):
+            # Lines may be on the way.
+            time.sleep(max(0, begun + _SETTLED - time.time_ns()) / 1e9)
+            later = known()
+            actions = {
+                identity: files
+                for identity, files in actions.items()
+                if not any(path in later for path in files.paths.values())
+            }
+        judged: dict[tuple[str, str, int], SpanContext] = {}
+        for identity, files in sorted(actions.items(), key=lambda found: _rank(found[0])):
+            span = self._span(identity, files)
+            if not span.end_time or (self._has_index and span.end_time > begun):
+                continue  # none of its files could be read; or it is newer than what was asked for
+            place = (identity.op_name, identity.task_id, identity.step)
+            if agent_of(identity.action_type) is not Agent.CONDUCTOR and span.context:
+                judged[place] = span.context
+            elif place in judged:
+                span = _with_link(span, judged[place])
             yield span
 
-
-def _rank(identity: _Identity) -> tuple[str, int, bool, int, str]:
-    is_judgement = agent_of(identity.action_type) is Agent.CONDUCTOR
-    return identity.task_id, identity.step, is_judgement, identity.copy, identity.action_type
-
-
-def _actions_in(
-    store: Store,
-    layout: _Numbered,
-    op_folder: str,
-    names: list[str],
-    known: Collection[str],
-    passed: Passed,
-) -> dict[_Identity, _Files]:
-    actions: dict[_Identity, _Files] = {}
-    for folder in ((op_folder,), (op_folder, "conductor")):
-        for name in names if len(folder) == 1 else _entries(store, folder):
-            path = "/".join((*folder, name))
-            if path in known or name == "conductor":
-                continue
-            if not name.endswith(".txt"):
-                _add_sources(store, layout, (*folder, name), known, actions)
-                continue
-            read = _read_name(layout, op_folder, name.removesuffix(".txt"))
-            if read is None:
-                passed.strange += 1
-                continue
-            identity, attribute = read
-            actions.setdefault(identity, _Files()).paths[attribute] = path
-    return actions
-
-
-def _layout_of(names: list[str]) -> _Numbered:
-    if any(name.startswith(AkgAgentsLayout.task_prefix) for name in names):
-        return AkgAgentsLayout()
-    values = tuple(
-        f"_{action.value}_" for action in ActionType if agent_of(action.name) is not Agent.CONDUCTOR
-    )
-    if any(value in name for name in names for value in values):
-        return AikgLayout()
-    return DesignLayout()
-
-
-def _read_name(layout: _Numbered, op_folder: str, name: str) -> tuple[_Identity, str] | None:
-    """The action of a text file, and the attribute whose text it holds."""
-    row = re.match(
-        rf"{layout.task_prefix}(.+?)_{layout.step_prefix}([0-9]{{2,10}})_{re.escape(op_folder)}_", name
-    )
-    if row is None:
-        return None
-    rest = name[row.end() :]
-    copy = _COPY.search(rest)
-    if copy:
-        rest = rest[: copy.start()]
-    labels = {layout.action(action.name): action.name for action in ActionType}
-    for label in sorted(labels, key=len, reverse=True):
-        if rest.startswith(f"{label}_") and not isinstance(layout, AkgAgentsLayout):
-            action, part = labels[label], rest[len(label) + 1 :]
-            break
-    else:
-        ending = next((part for part in _PARTS if rest.endswith(f"_{part}")), None)
-        action, _, part = rest.rpartition("_") if ending is None else (rest[: -len(ending) - 1], "", ending)
-        action = _AKG_ACTIONS.get(action, _true_name(action))
-    if not action or not part:
-        return None
-    identity = _Identity(
-        _true_name(op_folder), _true_name(row[1]), int(row[2]), action, int(copy[1]) if copy else 1
-    )
-    if part == "~incomplete":
-        return identity, attributes.INCOMPLETE
-    return identity, attributes.PART_PREFIX + _true_name(part)
-
-
-def _add_sources(
-    store: Store, layout: _Numbered, folder: Folder, known: Collection[str], actions: dict[_Identity, _Files]
-) -> None:
-    """Add what is in a verification's folder to its action."""
-    row = re.fullmatch(rf"{layout.task_prefix}(.+?)_{layout.step_prefix}([0-9]{{2,10}})_verify", folder[-1])
-    if row is None:
-        return
-    op, step = folder[0], int(row[2]) + 1 - layout.verify_step(1)
-    identity = _Identity(_true_name(op), _true_name(row[1]), step, ActionType.VERIFY.name, 1)
-    names = sorted(
-        (name for name in _entries(store, folder) if "/".join((*folder, name)) not in known),
-        key=lambda name: name.rpartition("_")[2].removesuffix(".py") not in _FRAMEWORKS,
-    )
-    files = actions.setdefault(identity, _Files()) if names else _Files()
-    for name in names:
-        written_in = name.removeprefix(f"{op}_")
-        marked = _SOURCE.search(written_in)
-        if name == f"verify_{op}.py":
-            role, of_role = attributes.VERIFY_SOURCE_SCRIPT, None
-        elif attributes.VERIFY_SOURCE_REFERENCE in files.paths or (marked and marked[1]):
-            role, of_role = attributes.VERIFY_SOURCE_IMPLEMENTATION, attributes.VERIFY_IMPL_TYPE
-        elif len(names) > 1 or written_in.removesuffix(".py") in _FRAMEWORKS:
-            role, of_role = attributes.VERIFY_SOURCE_REFERENCE, attributes.VERIFY_FRAMEWORK
+    def _add_text(self, layout: Numbered, folder: Folder, name: str) -> None:
+        read = read_name(layout, folder, name)
+        if read is None:
+            self._passed.strange += 1
         else:
-            role, of_role = attributes.VERIFY_SOURCE_IMPLEMENTATION, attributes.VERIFY_IMPL_TYPE
-        files.paths[role] = "/".join((*folder, name))
-        if of_role and marked:
-            files.told[of_role] = _true_name(written_in[: marked.start()])
+            self._texts.setdefault(read[0], []).append(read[1])
+
+    def _add_sources(self, layout: Numbered, folder: Folder, known: Collection[str]) -> None:
+        place = read_verification(layout, folder)
+        names = [name for name in _entries(self._store, folder) if "/".join((*folder, name)) not in known]
+        if place is not None and names:
+            self._sources[place] = (folder, names)
+
+    def _actions(self) -> dict[_Identity, _Files]:
+        actions: dict[_Identity, _Files] = {}
+        for place, named in self._texts.items():
+            layout = self._layouts[place.folder[0]]
+            for copy in sorted({file.copy for file in named}):
+                of_copy = split(layout, [file for file in named if file.copy == copy])
+                self._passed.strange += sum(file.copy == copy for file in named) - len(of_copy)
+                for action_type, attribute, file in of_copy:
+                    identity = _identity(place, action_type, copy)
+                    actions.setdefault(identity, _Files(layout)).paths[attribute] = file.path
+        for place, (folder, names) in self._sources.items():
+            identity = _identity(place, ActionType.VERIFY.name, 1)
+            files = actions.setdefault(identity, _Files(self._layouts[folder[0]]))
+            for source in read_sources(folder[0], folder, names):
+                files.paths[source.attribute] = source.path
+                files.told.update(source.told)
+        return actions
+
+    def _changed(self, files: _Files) -> int:
+        changed = 0
+        for path in files.paths.values():
+            with contextlib.suppress(OSError):
+                changed = max(changed, self._store.changed(path))
+        return changed
+
+    def _span(self, identity: _Identity, files: _Files) -> ReadableSpan:
+        given: dict[str, AttributeValue] = {
+            **attributes.of_action(identity.op_name, identity.task_id, identity.step, identity.action_type),
+            attributes.LAYOUT: files.layout.name,
+            **files.told,
+        }
+        if identity.copy > 1:
+            given[attributes.COPY] = identity.copy
+        digest = hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass"))
+        changed = 0
+        for attribute, path in sorted(files.paths.items()):
+            try:
+                content = self._store.read_at(path)
+                changed = max(changed, self._store.changed(path))
+            except OSError:
+                self._passed.missing += 1
+                continue
+            given[attribute] = content.decode("utf-8", "surrogateescape")
+            digest.update(attribute.encode("utf-8", "surrogatepass") + b"\0" + content)
+        if agent_of(identity.action_type) in _WITH_DOCUMENT:
+            given[attributes.RESULT_IS_DOCUMENT] = True
+        task = hashlib.sha256(f"{identity.op_name}\0{identity.task_id}".encode("utf-8", "surrogatepass"))
+        context = SpanContext(
+            int.from_bytes(task.digest()[:16], "big"),
+            int.from_bytes(digest.digest()[:8], "big"),
+            False,
+            TraceFlags(TraceFlags.SAMPLED),
+        )
+        return ReadableSpan(
+            identity.action_type,
+            context,
+            resource=_no_resource,
+            attributes=given,
+            start_time=changed,
+            end_time=changed,
+        )
 
 
-def _span(
-    store: Store, identity: _Identity, files: _Files, links: list[Link], passed: Passed
-) -> ReadableSpan:
-    given: dict[str, AttributeValue] = {
-        **attributes.of_action(identity.op_name, identity.task_id, identity.step, identity.action_type),
-        **files.told,
-    }
-    if identity.copy > 1:
-        given[attributes.COPY] = identity.copy
-    digest = hashlib.sha256(repr(identity).encode("utf-8", "surrogatepass"))
-    changed = 0
-    for attribute, path in sorted(files.paths.items()):
-        try:
-            content = store.read_at(path)
-            changed = max(changed, store.changed(path))
-        except OSError:
-            passed.missing += 1
-            continue
-        given[attribute] = content.decode("utf-8", "surrogateescape")
-        digest.update(attribute.encode("utf-8", "surrogatepass") + b"\0" + content)
-    if agent_of(identity.action_type) in (Agent.DESIGNER, Agent.CODER):
-        given[attributes.RESULT_IS_DOCUMENT] = True
-    task = hashlib.sha256(f"{identity.op_name}\0{identity.task_id}".encode("utf-8", "surrogatepass"))
-    context = SpanContext(
-        int.from_bytes(task.digest()[:16], "big"),
-        int.from_bytes(digest.digest()[:8], "big"),
-        False,
-        TraceFlags(TraceFlags.SAMPLED),
-    )
-    return ReadableSpan(
+def _identity(place: Place, action_type: str, copy: int) -> _Identity:
+    return _Identity(true_name(place.folder[0]), true_name(place.task), place.step, action_type, copy)
+
+
+def _rank(identity: _Identity) -> tuple[str, str, int, bool, int, str]:
+    is_judgement = agent_of(identity.action_type) is Agent.CONDUCTOR
+    return (
+        identity.op_name,
+        identity.task_id,
+        identity.step,
+        is_judgement,
+        identity.copy,
         identity.action_type,
-        context,
-        resource=_no_resource,
-        attributes=given,
-        links=links,
-        start_time=changed,
-        end_time=changed,
     )
 
 
-def _folders(store: Store, folder: Folder) -> list[str]:
-    return [name for name in _entries(store, folder) if name != PRIVATE and store.is_folder((*folder, name))]
+def _with_link(span: ReadableSpan, judged: SpanContext) -> ReadableSpan:
+    return ReadableSpan(
+        span.name,
+        span.context,
+        resource=span.resource,
+        attributes=span.attributes,
+        links=[Link(judged, {attributes.JUDGES: True})],
+        start_time=span.start_time,
+        end_time=span.end_time,
+    )
+
+
+def _folders(store: Store) -> list[str]:
+    return [name for name in _entries(store, ()) if name != PRIVATE and store.is_folder((name,))]
 
 
 def _entries(store: Store, folder: Folder) -> list[str]:
@@ -251,14 +286,3 @@ def _entries(store: Store, folder: Folder) -> list[str]:
         return sorted(store.entries(folder))
     except OSError:
         return []
-
-
-def _true_name(safe: str) -> str:
-    """What a name was before it was made safe; a shortened one stays as it is."""
-    if safe == "~":
-        return ""
-    content = unquote_to_bytes(safe.encode("utf-8", "surrogateescape"))
-    try:
-        return content.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return content.decode("utf-8", "surrogateescape")

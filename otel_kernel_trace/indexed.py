@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
@@ -48,6 +49,8 @@ class Passed:
     """Texts whose file is gone."""
     strange: int = 0
     """Files whose name is none of a layout's."""
+    replaced: int = 0
+    """Actions whose files a later run has overwritten."""
     changed: int = 0
     """Texts that are not what the index says; they are taken as they are."""
 
@@ -57,12 +60,13 @@ class Passed:
         self.unreadable += more.unreadable
         self.missing += more.missing
         self.strange += more.strange
+        self.replaced += more.replaced
         self.changed += more.changed
 
 
-def lines_of(file: BinaryIO, passed: Passed) -> Iterator[bytes]:
-    """The lines of a file, from where it stands; one without an end was cut."""
-    while line := file.readline(MAX_LINE_BYTES):
+def lines_of(file: BinaryIO, passed: Passed, end: int | None = None) -> Iterator[bytes]:
+    """The lines of a file, from where it stands, that begin before ``end``; one without an end was cut."""
+    while (end is None or file.tell() < end) and (line := file.readline(MAX_LINE_BYTES)):
         if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
             passed.unreadable += 1
             while (rest := file.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
@@ -100,21 +104,32 @@ def documents_in(content: bytes) -> Iterator[object]:
         yield from document if isinstance(document, list) else [document]
 
 
-def indexed_spans(store: Store, passed: Passed) -> Iterator[ReadableSpan]:
-    """The spans in a tree's index as they stand there; of one that has ended its end alone."""
+Shards = Mapping[str, int]
+"""The files of an index by name, and how much of each is looked at: more may be written meanwhile."""
+
+
+def shards_of(store: Store, passed: Passed) -> Shards:
+    """The files of a tree's index as they are now."""
     try:
-        shards = sorted(name for name in store.entries(FOLDER) if name.endswith(LINES))
+        names = sorted(name for name in store.entries(FOLDER) if name.endswith(LINES))
     except FileNotFoundError:
-        return
-    pending: dict[tuple[int, int], tuple[str, int]] = {}
-    for shard in shards:
+        return {}
+    shards = {}
+    for name in names:
         try:
-            opened = store.open(FOLDER, shard)
-        except OSError:  # a folder, a link: nothing of ours
+            with store.open(FOLDER, name) as file:
+                shards[name] = file.seek(0, os.SEEK_END)
+        except OSError:  # a folder, a link, a pipe: nothing of ours
             passed.strange += 1
-            continue
-        with opened as file:
-            for line in lines_of(file, passed):
+    return shards
+
+
+def indexed_spans(store: Store, passed: Passed, shards: Shards | None = None) -> Iterator[ReadableSpan]:
+    """The spans in a tree's index as they stand there; of one that has ended its end alone."""
+    pending: dict[tuple[int, int], tuple[str, int]] = {}
+    for shard, size in (shards_of(store, passed) if shards is None else shards).items():
+        with store.open(FOLDER, shard) as file:
+            for line in lines_of(file, passed, size):
                 for span in spans_of(line, passed):
                     key = (span.context.trace_id, span.context.span_id) if span.context else (0, 0)
                     if attributes_of(span).get(PENDING) is True:

@@ -89,12 +89,8 @@ class _Numbered(Layout):
 
     def files(self, record: Record, step: int, copy: int = 1) -> list[File]:
         agent = agent_of(record.action_type)
-        folder = self.folder(record.op_name)
-        if self.has_conductor_folder and agent is Agent.CONDUCTOR:
-            folder = (*folder, "conductor")
-        action = self.action(record.action_type)
+        folder, before = self.beginning(record, step)
         mark = "" if copy == 1 else f"~{copy}"
-        before = f"{self._row(step, record.task_id)}_{safe_name(record.op_name)}_{safe_name(action)}_"
         planned = []
         named = [(PART_PREFIX + part, safe_name(part), text) for part, text in self.texts(record, agent)]
         if record.incomplete:
@@ -102,6 +98,7 @@ class _Numbered(Layout):
         for attribute, part, text in named:
             name = f"{before}{part}{mark}.txt"
             if not _fits(name):
+                action = self.action(record.action_type)
                 op, short = (safe_name(n, _SHORTENED_BYTES) for n in (record.op_name, action))
                 last = part if attribute == INCOMPLETE else safe_name(attribute[_PREFIX:], _SHORTENED_BYTES)
                 row = self._row(step, record.task_id, _SHORTENED_BYTES)
@@ -110,6 +107,14 @@ class _Numbered(Layout):
         if record.verification is not None:
             planned.extend(self._sources(record, record.verification, step, mark))
         return planned
+
+    def beginning(self, record: Record, step: int) -> tuple[Folder, str]:
+        """Folder, and what the names of the record's texts begin with where they are not too long."""
+        folder = self.folder(record.op_name)
+        if self.has_conductor_folder and agent_of(record.action_type) is Agent.CONDUCTOR:
+            folder = (*folder, "conductor")
+        action = safe_name(self.action(record.action_type))
+        return folder, f"{self._row(step, record.task_id)}_{safe_name(record.op_name)}_{action}_"
 
     has_conductor_folder: ClassVar[bool] = True
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.actions import Agent, agent_of
-from otel_kernel_trace.attributes import ACTION_TYPE, OP_NAME, PART_PREFIX, STEP, TASK_ID
+from otel_kernel_trace.attributes import ACTION_TYPE, OP_NAME, STEP, TASK_ID
 from otel_kernel_trace.index import Index
 from otel_kernel_trace.layout import File, Layout
 from otel_kernel_trace.losses import RefusedError
@@ -36,16 +36,17 @@ class Recorder:
         self._on_existing = on_existing
         self.steps: StepNumbers = StepsOnDisk(store, layout) if on_existing == "continue" else StepsAsGiven()
         self._index = Index(store, layout.name)
+        self._adoptable: Collection[str] = ()
         self._own_names: Recent[tuple[int, tuple[str, ...], str], bool] = Recent(_MAX_OWN_NAMES)
 
     def begin(self, record: Record) -> Begun:
         """Put the parts on disk that an action has when it begins."""
-        given = {PART_PREFIX + part for part in record.parts}
 
-        def parts_given(step: int, copy: int) -> list[File]:
-            return [file for file in self._layout.files(record, step, copy) if file.attribute in given]
+        def given(step: int, copy: int) -> list[File]:
+            files = self._layout.files(record, step, copy)
+            return [file for file in files if file.attribute in record.attributes]
 
-        return self._publish(record, parts_given)
+        return self._publish(record, given)
 
     def tell_begun(self, span: ReadableSpan, record: Record, begun: Begun) -> None:
         """Add a line to the index that an action has begun."""
@@ -71,10 +72,23 @@ class Recorder:
         self._index.add(span, record.attributes, done)
         return _written(record, done)
 
+    def adopt(self, paths: Collection[str]) -> None:
+        """Take files for a record's own that are among these paths and hold its very texts.
+
+        An import that was killed between files and line has left them, and is repeated.
+        """
+        self._adoptable = paths
+
     def _publish(
         self, record: Record, files_at: Callable[[int, int], Sequence[File]], *, was_taken: bool = False
     ) -> Begun:
         is_conductor = agent_of(record.action_type) is Agent.CONDUCTOR
+        if self._adoptable and record.step is not None and not was_taken:
+            new, files = _planned(files_at(record.step, record.copy), record)
+            missing = self._not_adopted(new)
+            if len(missing) < len(new) and self._store.publish(missing):
+                self.steps.learn(record.span_id, record.step)
+                return Begun(record.step, record.copy, files)
         step = self.steps.judged(record) if is_conductor else self.steps.claim(record, was_taken=was_taken)
         for attempt in range(_MAX_ATTEMPTS):
             copy = record.copy + attempt if is_conductor else 1
@@ -104,13 +118,22 @@ class Recorder:
             else:
                 changed.append(file)
         new, files = _planned(added, record)
-        if not self._store.publish(new, replace=self._on_existing == "overwrite"):
+        if not self._store.publish(self._not_adopted(new), replace=self._on_existing == "overwrite"):
             return None
         if not changed:
             return {**kept, **files}
         newer, changed_files = _planned(changed, record)
         self._store.publish(newer, replace=True)
         return {**kept, **files, **changed_files}
+
+    def _not_adopted(self, files: list[NewFile]) -> list[NewFile]:
+        if not self._adoptable:
+            return files
+        return [
+            (folder, name, content)
+            for folder, name, content in files
+            if "/".join((*folder, name)) not in self._adoptable or self._store.read(folder, name) != content
+        ]
 
     def _withdraw(self, begun: Begun, files: Mapping[str, InPlace]) -> None:
         """Remove what was written at the beginning and is not where the record is now."""

@@ -16,15 +16,17 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
-from otel_kernel_trace.found import found_spans
+from otel_kernel_trace.found import Unindexed
 from otel_kernel_trace.index import GIVEN
 from otel_kernel_trace.indexed import (
     MAX_LINE_BYTES,
     Passed,
+    Shards,
     documents_in,
     indexed_spans,
     lines_of,
     read_reference,
+    shards_of,
     spans_of,
     whole_attributes,
 )
@@ -94,17 +96,39 @@ def export_jsonl(log_dir: str, out: BinaryIO, on_span: Callable[[], object] = la
         OSError: the index can't be read, or ``out`` not be written.
     """
     store, done, begun = Store(log_dir), Exported(), time.time_ns()
-    known: set[str] = set()
-    for span in indexed_spans(store, done.passed):
-        known.update(reference.path for reference in references_in(attributes_of(span)).values())
-        out.write(line_of(span, _readable(whole_attributes(span, store, done.passed))))
+
+    def write(span: ReadableSpan, given: Mapping[str, AttributeValue]) -> None:
+        out.write(line_of(span, _readable(given)))
         done.spans += 1
         on_span()
-    for span in found_spans(store, known, done.passed, begun):
-        out.write(line_of(span, _readable(attributes_of(span))))
-        done.spans += 1
-        on_span()
+
+    shards = shards_of(store, done.passed)
+    owners = _owners(store, shards)
+    unindexed = Unindexed(store, owners, done.passed)
+    for span in indexed_spans(store, done.passed, shards):
+        seen = attributes_of(span)
+        paths = [reference.path for reference in references_in(seen).values() if reference.offset is None]
+        if paths and all(owners.get(path) != _key(span) for path in paths):
+            done.passed.replaced += 1
+            continue
+        whole = whole_attributes(span, store, done.passed)
+        record = read_record(span) if unindexed else None
+        if record is not None:
+            whole = {**unindexed.take(record, seen.get(attributes.LAYOUT)), **whole}
+        write(span, whole)
+    for span in unindexed.spans(begun, lambda: _owners(store, shards_of(store, Passed()))):
+        write(span, attributes_of(span))
     return done
+
+
+def _owners(store: Store, shards: Shards) -> dict[str, _Key]:
+    """By path, the action whose text a file has; where runs overwrite each other, it is the last one's."""
+    return {
+        reference.path: _key(span)
+        for span in indexed_spans(store, Passed(), shards)
+        for reference in references_in(attributes_of(span)).values()
+        if reference.offset is None
+    }
 
 
 def _readable(given: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
@@ -144,6 +168,7 @@ def import_file(
     with tempfile.TemporaryFile() as copy:
         # A span a line, so that they can be written in another order.
         there = _there(exporter)
+        exporter.adopt(there.unindexed)
         plan = _Plan(known=there.spans)
         for span in _spans_in(file, done.passed):
             if plan.takes(span, copy.tell(), done):
@@ -358,10 +383,14 @@ class _There:
     """By span id."""
     begun: dict[_Key, Begun] = field(default_factory=dict)
     """Of actions that have not ended."""
+    unindexed: set[str] = field(default_factory=set)
+    """Paths of files of which the index does not tell."""
 
 
 def _there(exporter: KernelTraceSpanExporter) -> _There:
     there, store = _There(), Store(exporter.log_dir)
+    owners = _owners(store, shards_of(store, Passed()))
+    there.unindexed.update(Unindexed(store, owners, Passed()).paths())
     for span in indexed_spans(store, Passed()):
         key, given = _key(span), attributes_of(span)
         step, copy = given.get(attributes.STEP), given.get(attributes.COPY)
