@@ -139,7 +139,10 @@ class Unindexed:
                 taken[attribute] = self._store.read_at(path).decode("utf-8", "surrogateescape")
             except OSError:
                 self._passed.missing += 1
-        if agent_of(record.action_type) in _WITH_DOCUMENT and attributes.PART_PREFIX + attributes.RESULT in taken:
+        if (
+            agent_of(record.action_type) in _WITH_DOCUMENT
+            and attributes.PART_PREFIX + attributes.RESULT in taken
+        ):
             taken[attributes.RESULT_IS_DOCUMENT] = True
         return taken
 

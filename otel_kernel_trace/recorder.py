@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -63,6 +63,8 @@ class Recorder:
             self.tell_begun(span, record, begun)
             return _written(record, begun)
         files = self._complete(record, begun) if begun else None
+        if begun and files is None and self._on_existing == "fail":
+            raise _refused(begun.step)
         if begun and files is not None:
             done = Begun(begun.step, begun.copy, files)
         else:
@@ -90,19 +92,53 @@ class Recorder:
                 self.steps.learn(record.span_id, record.step)
                 return Begun(record.step, record.copy, files)
         step = self.steps.judged(record) if is_conductor else self.steps.claim(record, was_taken=was_taken)
-        for attempt in range(_MAX_ATTEMPTS):
-            copy = record.copy + attempt if is_conductor else 1
+        copy = record.copy if is_conductor else 1
+        for _ in range(_MAX_ATTEMPTS):
             new, files = _planned(files_at(step, copy), record)
-            if self._on_existing == "overwrite":
-                if self._overwrites(record, new):
-                    return Begun(step, copy, files)
-            elif self._store.publish(new):
+            if self._takes(record, new):
                 return Begun(step, copy, files)
+            if is_conductor and (self._on_existing != "fail" or self._is_own(record, new)):
+                copy = self._free_copy(partial(files_at, step), record, copy)
             elif self._on_existing == "fail":
-                raise RefusedError(f"step {step} of the task has files already, and on_existing is 'fail'")
-            if not is_conductor:
+                raise _refused(step)
+            else:
                 step = self.steps.claim(record, was_taken=True)
         raise RefusedError(f"no free name after {_MAX_ATTEMPTS} attempts")
+
+    def _takes(self, record: Record, new: Sequence[NewFile]) -> bool:
+        """Whether a record's files are in place now; False where their names are taken for good."""
+        if self._on_existing == "continue":
+            return self._store.publish(new)
+        if self._is_own(record, new):
+            return False
+        if not self._store.publish(new, replace=self._on_existing == "overwrite"):
+            return False
+        for folder, name, _ in new:
+            self._own_names.put((record.trace_id, folder, name), True)
+        return True
+
+    def _is_own(self, record: Record, files: Iterable[NewFile] | Iterable[File]) -> bool:
+        """Whether this run has written one of these, so that it is not to be replaced."""
+        names = ((file[-3], file[-2]) for file in files)
+        return any(self._own_names.get((record.trace_id, folder, name)) for folder, name in names)
+
+    def _free_copy(self, files_at: Callable[[int], Sequence[File]], record: Record, taken: int) -> int:
+        """The number of a step's next judgement, past one that is taken: they are taken in a row."""
+
+        def is_taken(copy: int) -> bool:
+            files = files_at(copy)
+            if self._on_existing == "continue":
+                return any(self._store.exists(file.folder, file.name) for file in files)
+            return self._is_own(record, files)
+
+        stride = 1
+        while is_taken(taken + stride):
+            taken, stride = taken + stride, 2 * stride
+        free = taken + stride
+        while free - taken > 1:
+            middle = (taken + free) // 2
+            taken, free = (middle, free) if is_taken(middle) else (taken, middle)
+        return free
 
     def _complete(self, record: Record, begun: Begun) -> dict[str, InPlace] | None:
         """Add to what is there since the beginning; None where somebody else's files are in the way."""
@@ -143,15 +179,9 @@ class Recorder:
                 *folder, name = file.reference.path.split("/")
                 self._store.withdraw(tuple(folder), name)
 
-    def _overwrites(self, record: Record, files: Sequence[NewFile]) -> bool:
-        """Replace what an earlier run left; False where a file is this run's own."""
-        names = [(record.trace_id, folder, name) for folder, name, _ in files]
-        if any(self._own_names.get(name) for name in names):
-            return False
-        self._store.publish(files, replace=True)
-        for name in names:
-            self._own_names.put(name, True)
-        return True
+
+def _refused(step: int) -> RefusedError:
+    return RefusedError(f"step {step} of the task has files already, and on_existing is 'fail'")
 
 
 def _written(record: Record, done: Begun) -> Written:

@@ -185,6 +185,28 @@ class TestOnExisting:
         assert "on_existing" in caplog.text
         assert exporter.export([action_span(step=2)]) is SUCCESS
 
+    def test_fail_lets_a_run_judge_a_step_as_often_as_it_likes(self, tmp_path: Path) -> None:
+        for run in ("first", "second"):
+            exporter = KernelTraceSpanExporter(tmp_path, on_existing="fail")
+            with provider_of(exporter) as provider:
+                tracer = provider.get_tracer("x")
+                with tracer.start_as_current_span("run"):
+                    for verdict in ("no", "perhaps", "yes"):
+                        parts = {"result": f"{run} {verdict}"}
+                        action_span("CHECK_CODER", step=1, parts=parts, tracer=tracer)
+            assert sorted(tree(tmp_path).values()) == ["first no", "first perhaps", "first yes"]
+        assert exporter.counts == Counts(3, 0, 3)
+
+    def test_a_step_may_be_judged_a_thousand_times(self, tmp_path: Path) -> None:
+        exporter = KernelTraceSpanExporter(tmp_path)
+        exporter.export([action_span(step=1)])
+        for number in range(1200):
+            exporter.export([action_span("CHECK_CODER", step=1, parts={"result": str(number)})])
+        assert exporter.counts == Counts(1201, 1201, 0)
+        found = tree(tmp_path)
+        assert found["swish/conductor/I1_S01_swish_CheckCoder_result.txt"] == "0"
+        assert found["swish/conductor/I1_S01_swish_CheckCoder_result~1200.txt"] == "1199"
+
 
 def test_one_bad_span_does_not_take_the_others_with_it(tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("a file where a folder should be")

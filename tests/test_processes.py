@@ -350,7 +350,8 @@ atexit.register(at_exit)  # runs after what OpenTelemetry and weakref have regis
 from opentelemetry.sdk.trace import TracerProvider
 from otel_kernel_trace import KernelTracer, configure
 
-tracer = KernelTracer("op", "1", configure(sys.argv[1], tracer_provider=TracerProvider(shutdown_on_exit=False)))
+provider = TracerProvider(shutdown_on_exit=False)
+tracer = KernelTracer("op", "1", configure(sys.argv[1], tracer_provider=provider))
 with tracer.coder(prompt="asked") as action:
     action.record(result="answered")
 gc.collect()

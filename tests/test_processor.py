@@ -132,6 +132,14 @@ class TestBeginning:
                 action.record(result="r")
         assert tree(tmp_path)[_PROMPT] == "p"
 
+    def test_where_existing_files_are_to_refuse_it_they_do(self, tmp_path: Path) -> None:
+        for step in range(2):
+            provider = configure(tmp_path, tracer_provider=TracerProvider(), on_existing="fail")
+            with KernelTracer("swish", "1", provider) as tracer, tracer.verifier() as check:
+                check.record(False, f"run {step}")
+            provider.shutdown()
+        assert tree(tmp_path) == {"swish/I1_S01_swish_VERIFY_error_log.txt": "run 0"}
+
     def test_files_that_others_put_in_the_way_meanwhile_stay(self, tmp_path: Path) -> None:
         with _provider(tmp_path) as provider, KernelTracer("swish", "1", provider) as tracer:
             with tracer.coder(prompt="p") as action:

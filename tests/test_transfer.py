@@ -718,12 +718,13 @@ class TestIntoATree:
             with forked() as child:
                 if child.is_child:
                     written_so_far = itertools.count(1)
+
+                    def end_there(last: int = imported, child: forked = child) -> None:
+                        if next(written_so_far) == last:  # noqa: B023 - called within the round
+                            child.ends(True)
+
                     exporter = KernelTraceSpanExporter(copy, layout=layout)
-                    import_file(
-                        io.BytesIO(lines),
-                        exporter,
-                        on_span=lambda: next(written_so_far) == imported and child.ends(True),  # noqa: B023
-                    )
+                    import_file(io.BytesIO(lines), exporter, on_span=end_there)
             # As if it had been killed a moment before, between the files of the last and its line.
             [shard] = (copy / ".kernel_trace/index").glob("*.jsonl")
             shard.write_bytes(b"".join(shard.read_bytes().splitlines(keepends=True)[:-1]))
