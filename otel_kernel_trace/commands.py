@@ -27,7 +27,8 @@ _TREE = click.Path(exists=True, file_okay=False, path_type=Path)
 _LAYOUT = click.option(
     "--layout",
     type=click.Choice(sorted(Layout.by_name)),
-    help="Of the tree that is written.  [default: that it has, else that of what is added]",
+    help="Rule for the names of the files that are written.  "
+    "[default: as in the tree that is there, else as in what is added]",
 )
 
 
@@ -111,6 +112,8 @@ def import_command(file: Path, log_dir: Path, texts: Path | None, layout: str | 
 @contextmanager
 def _seekable(file: Path) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
+        if str(file) == "-" and sys.stdin is None:
+            raise click.ClickException("stdin is closed")
         source: BinaryIO = sys.stdin.buffer if str(file) == "-" else stack.enter_context(file.open("rb"))
         if not source.seekable():
             copy = stack.enter_context(tempfile.TemporaryFile())
@@ -152,13 +155,15 @@ def merge_command(log_dirs: tuple[Path, ...], log_dir: Path, layout: str | None)
 
 def _export_whole(log_dir: Path, output: Path) -> Exported:
     """Under its name only when it is whole."""
+    if not output.absolute().parent.is_dir():
+        raise click.ClickException(f"there is no folder {output.parent} to write {output.name} to")
     fd, name = tempfile.mkstemp(dir=output.absolute().parent, prefix=".otel-kernel-trace.")
     try:
         with open(fd, "wb") as file:
             exported = export_jsonl(str(log_dir), file)
         if not exported.spans:
             raise click.ClickException(_no_tree(log_dir))
-        os.chmod(name, 0o666 & ~_umask())
+        os.chmod(name, output.stat().st_mode & 0o777 if output.exists() else 0o666 & ~_umask())
         os.replace(name, output)
     except BaseException:
         os.unlink(name)
@@ -179,6 +184,8 @@ def _tell(done: Imported, log_dir: Path) -> None:
     click.echo(told + _told(done.passed), err=True)
     if done.failed:
         raise click.ClickException(f"{done.failed} actions could not be written")
+    if not (done.actions or done.others or done.known or done.foreign) and done.passed.unreadable:
+        raise click.ClickException("it is no OTLP JSON: no span could be read in it")
     if not (done.actions or done.others or done.known):
         raise click.ClickException("there is no action in it: no span has kernel_trace attributes")
 

@@ -261,14 +261,20 @@ class LinkedSpanExporterFromEnvironment(LinkedSpanExporter):
     default ``otlp``, over the protocol of ``OTEL_EXPORTER_OTLP_TRACES_PROTOCOL`` or
     ``OTEL_EXPORTER_OTLP_PROTOCOL``. Where there is none of that name, that is logged and
     nothing is sent: to raise here would take the program's other exporters down.
+
+    Args:
+        exporter: its name; default: that of the environment. For configuration files.
+        preview_chars, link_base: as of :class:`LinkedSpanExporter`.
     """
 
-    def __init__(self) -> None:
-        super().__init__(_exporter_of_environment())
+    def __init__(
+        self, exporter: str | None = None, preview_chars: int | None = None, link_base: str | None = None
+    ) -> None:
+        super().__init__(_exporter_named(exporter), preview_chars, link_base)
 
 
-def _exporter_of_environment() -> SpanExporter:
-    name = os.environ.get(LINKED_VARIABLE, "").strip() or "otlp"
+def _exporter_named(given: str | None) -> SpanExporter:
+    name = given or os.environ.get(LINKED_VARIABLE, "").strip() or "otlp"
     if name == "kernel_trace_linked":
         _logger.error("no spans are sent: %s is to name another exporter than %r", LINKED_VARIABLE, name)
         return _Nowhere()

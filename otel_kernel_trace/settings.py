@@ -125,6 +125,8 @@ def _layout(value: object) -> Layout:
         return value
     if isinstance(value, str) and value in Layout.by_name:
         return _layout_named(value)
+    if isinstance(value, type) and issubclass(value, Layout):
+        raise ValueError(f"a layout is an instance, {value.__name__}(), or a name, not the class itself")
     raise ValueError(f"a layout is one of {', '.join(sorted(Layout.by_name))}, not {value!r}")
 
 
@@ -150,7 +152,10 @@ def _file_mode(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"file_mode must be an int, as 0o600, or octal digits, not {value!r}")
     if not 0 <= value <= 0o777 or value & 0o600 != 0o600:
-        raise ValueError(f"a file mode lies below 0o1000 and lets the owner read and write, not {value:#o}")
+        raise ValueError(
+            f"a file mode lies below 0o1000 and lets the owner read and write, not {value:#o}; "
+            'write it in octal, as 0o600 or "600"'
+        )
     return value
 
 

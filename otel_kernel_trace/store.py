@@ -245,6 +245,7 @@ class Store:
             self.withdraw(folder, name)
 
     def _publish_one(self, folder: _OpenFolder, name: str, content: bytes, replace: bool) -> bool:
+        _check_name(name)
         if not self._has_unnamed_files or replace:
             return self._publish_named(folder, name, content, replace)
         try:
@@ -307,6 +308,7 @@ class Store:
             # The root is the user's choice, links in its path included.
             path = os.path.realpath(self.root)
             return _OpenFolder(path, os.open(path, _O_FOLDER))
+        _check_name(folder[-1])
         parent = self._folder(folder[:-1], make=make)
         if make:
             with contextlib.suppress(FileExistsError):
@@ -379,6 +381,12 @@ def _link(source_fd: int, source: str, target_fd: int, target: str) -> bool:
             return False
         os.rename(source, target, src_dir_fd=source_fd, dst_dir_fd=target_fd)
     return True
+
+
+def _check_name(name: str) -> None:
+    """A layout may be anybody's: what it names stays below the root."""
+    if name in ("", ".", "..") or "/" in name:
+        raise ValueError(f"{name!r} can't be the name of a file or folder of a tree")
 
 
 def _temporary_name() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import traceback
@@ -22,6 +23,9 @@ from otel_kernel_trace.propagation import Carried, arrived, environment_of, head
 from otel_kernel_trace.sampling import keep_steps
 from otel_kernel_trace.task import TaskSpan
 from otel_kernel_trace.version import __version__
+
+_logger = logging.getLogger("otel_kernel_trace")
+_has_warned: list[bool] = []
 
 _LONGEST = 10**9 - 1
 """A step that takes the most room in a header."""
@@ -151,8 +155,7 @@ class KernelTracer:
         Raises:
             ValueError: ``action_type`` is not a Designer's.
         """
-        if agent_of(_name_of(action_type)) is not Agent.DESIGNER:
-            raise ValueError(f"{action_type!r} is no Designer's action")
+        _check_agent(action_type, Agent.DESIGNER)
         return self._agent(action_type.name, prompt)
 
     def coder(
@@ -163,8 +166,7 @@ class KernelTracer:
         Raises:
             ValueError: ``action_type`` is not a Coder's.
         """
-        if agent_of(_name_of(action_type)) is not Agent.CODER:
-            raise ValueError(f"{action_type!r} is no Coder's action")
+        _check_agent(action_type, Agent.CODER)
         return self._agent(action_type.name, prompt)
 
     def action(self, name: str, *, prompt: str | None = None) -> contextlib.AbstractContextManager[Action]:
@@ -200,7 +202,10 @@ class KernelTracer:
         Raises:
             ValueError: on entering, where there is no such action, or none that a
                 Conductor's check is for.
+            TypeError: ``judges`` is no action.
         """
+        if judges is not None and not isinstance(judges, _LiveAction):
+            raise TypeError(f"judges is what `with tracer.coder() as action` gives, not {judges!r}")
         if judges is not None:
             step, judged, span_context = judges.step, judges.action_type, judges.span.get_span_context()
         else:
@@ -226,10 +231,11 @@ class KernelTracer:
             steps: how many are kept for the actions there; more of them go after the last.
 
         Raises:
-            ValueError: ``op_name`` or ``task_id`` is too long to be carried; ``steps`` is negative.
+            ValueError: ``op_name`` or ``task_id`` is too long to be carried; ``steps`` is no
+                number, or negative.
         """
-        if steps < 0:
-            raise ValueError(f"steps must be at least 0, not {steps}")
+        if not isinstance(steps, int) or steps < 0:
+            raise ValueError(f"steps is a number of steps, 0 or more, not {steps!r}")
         context = self._task.context(self._tracer)
         names = attributes.text(self.op_name), attributes.text(self.task_id)
         with self._lock:
@@ -328,6 +334,8 @@ class KernelTracer:
             {**attributes.of_action(self.op_name, self.task_id, step, name), **given},
             links,
         )
+        if not span.is_recording() and self._tracer_provider is None:
+            _warn_of_no_provider()
         if not links:
             with self._lock:
                 began = (self._step_of(span, step), name, span.get_span_context())
@@ -384,8 +392,19 @@ def _traceback_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, begin))
 
 
-def _name_of(action_type: object) -> str:
-    return action_type.name if isinstance(action_type, ActionType) else ""
+def _check_agent(action_type: object, agent: Agent) -> None:
+    if isinstance(action_type, ActionType) and agent_of(action_type.name) is agent:
+        return
+    own = ", ".join(f"ActionType.{a.name}" for a in ActionType if agent_of(a.name) is agent)
+    raise ValueError(f"{action_type!r} is no {agent.value.capitalize()}'s action; these are: {own}")
+
+
+def _warn_of_no_provider() -> None:
+    if not _has_warned and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        _has_warned.append(True)
+        _logger.warning(
+            "nothing is recorded: no TracerProvider has been set; call otel_kernel_trace.configure() first"
+        )
 
 
 def _step_of(action: tuple[int, str, trace.SpanContext]) -> int:

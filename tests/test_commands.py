@@ -90,7 +90,6 @@ class TestExport:
 
     def test_or_in_a_file_with_the_rights_that_files_have(self, log_dir: Path, tmp_path: Path) -> None:
         path = tmp_path / "lines.jsonl"
-        path.write_text("of before")
         before = os.umask(0o027)
         try:
             done = _run("export", log_dir, "--jsonl", "--output", path)
@@ -99,6 +98,19 @@ class TestExport:
         assert done == _Done(0, b"", "2 spans\n")
         assert path.read_bytes() == _run("export", log_dir, "--jsonl").out
         assert path.stat().st_mode & 0o777 == 0o640
+
+    def test_or_in_one_that_is_there_which_keeps_its_rights(self, log_dir: Path, tmp_path: Path) -> None:
+        path = tmp_path / "lines.jsonl"
+        path.write_text("of before")
+        path.chmod(0o600)
+        _run("export", log_dir, "--jsonl", "--output", path)
+        assert path.read_bytes() == _run("export", log_dir, "--jsonl").out
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    def test_a_folder_that_is_not_there_is_told(self, log_dir: Path, tmp_path: Path) -> None:
+        done = _run("export", log_dir, "--jsonl", "-o", tmp_path / "nope" / "lines.jsonl")
+        assert done.status == 1
+        assert f"no folder {tmp_path / 'nope'}" in done.told
 
     def test_in_which_format_has_to_be_said(self, log_dir: Path) -> None:
         done = _run("export", log_dir)

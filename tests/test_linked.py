@@ -19,6 +19,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
+    ConsoleSpanExporter,
     SimpleSpanProcessor,
     SpanExporter,
     SpanExportResult,
@@ -668,6 +669,13 @@ class TestEnvironment:
         done = _instrumented(tmp_path, LINKED=name)
         assert len([line for line in done.stderr.splitlines() if "no spans are sent" in line]) == 1
         assert name in done.stderr
+
+    def test_arguments_of_a_configuration_file_come_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OTEL_EXPORTER_KERNEL_TRACE_LINKED", "no_such_exporter")
+        monkeypatch.setenv("OTEL_EXPORTER_KERNEL_TRACE_PREVIEW_CHARS", "1000")
+        exporter = LinkedSpanExporterFromEnvironment(exporter="console", preview_chars=3)
+        assert isinstance(exporter._exporter, ConsoleSpanExporter)
+        assert exporter._preview_chars == 3
 
     def test_an_exporter_around_itself_is_told(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -307,3 +309,29 @@ def test_actions_that_are_garbage_are_collected_at_any_instant(tmp_path: Path) -
     texts = list(tree(tmp_path).values())
     assert texts.count("live") == 1500
     assert texts.count("abandoned") == counts.written - 1500 > 0
+
+
+class TestWrongUse:
+    def test_says_what_would_be_right(self) -> None:
+        tracer = KernelTracer("swish", "1", TracerProvider(shutdown_on_exit=False))
+        with pytest.raises(ValueError, match=r"'FIX_CODER' is no Coder's action.* ActionType.FIX_CODER"):
+            tracer.coder(action_type="FIX_CODER")  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(ValueError, match=r"no Designer's action.* ActionType.FIX_DESIGNER"):
+            tracer.designer(action_type=ActionType.VERIFY)
+        with pytest.raises(TypeError, match="not 'VERIFY'"):
+            tracer.conductor(judges="VERIFY").__enter__()  # type: ignore[arg-type]  # likewise
+        for steps in ("x", 1.5, -1):
+            with pytest.raises(ValueError, match="steps is a number of steps"):
+                tracer.headers(steps=steps)  # type: ignore[arg-type]  # likewise
+
+    def test_without_a_provider_is_told_once(self) -> None:
+        script = """
+from otel_kernel_trace import KernelTracer
+for task in "12":
+    with KernelTracer("swish", task) as tracer:
+        with tracer.coder(prompt="asked") as action:
+            action.record(result="answered")
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert done.stderr.count("\n") == 1
+        assert "configure()" in done.stderr
