@@ -20,14 +20,26 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.appended import Appended
-from otel_kernel_trace.attributes import COPY, LAYOUT, LOG_DIR, PENDING, STEP
+from otel_kernel_trace.attributes import (
+    ACTION_TYPE,
+    COPY,
+    GEN_AI_INPUT_TOKENS,
+    GEN_AI_OUTPUT_TOKENS,
+    LAYOUT,
+    LOG_DIR,
+    OP_NAME,
+    PENDING,
+    STEP,
+    TASK_ID,
+    VERIFY_RESULT,
+)
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.otlp import line_of
 from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.reference import Begun, InPlace, Reference
 from otel_kernel_trace.store import PRIVATE, Folder, Store
 
-_MAX_INLINE_CHARS = 16_384
+_MAX_INLINE_CHARS = 2048
 """A longer text goes to the shard's texts."""
 
 FOLDER: Final[Folder] = (PRIVATE, "index")
@@ -38,8 +50,23 @@ GIVEN: Final = "kernel_trace.given."
 """Before an attribute's name for the reference to its text as it was given, where its file has another:
 the reply that ``result.txt`` was parsed out of."""
 
+_FIRST: Final = (
+    OP_NAME,
+    TASK_ID,
+    STEP,
+    ACTION_TYPE,
+    VERIFY_RESULT,
+    GEN_AI_INPUT_TOKENS,
+    GEN_AI_OUTPUT_TOKENS,
+)
+"""What a reader wants of every line stands first, so that it need not look at the rest."""
+
 # Each is an open file, so there are few of them, however many trees there are.
 _open: Recent[tuple[str, str], Appended] = Recent(32, forget_in_child=True)
+
+
+def _is_long(value: AttributeValue) -> bool:
+    return isinstance(value, str) and len(value) > _MAX_INLINE_CHARS
 
 
 class Index:
@@ -77,25 +104,29 @@ class Index:
             OSError: it can't be written.
         """
         told: dict[str, AttributeValue] = {}
+        if is_pending:
+            told[PENDING] = True
+        for name in _FIRST:
+            value = done.step if done is not None and name == STEP else given.get(name)
+            if value is not None and not _is_long(value):
+                told[name] = value
+        if done is not None and done.copy > 1:
+            told[COPY] = done.copy
         files: Mapping[str, InPlace] = done.files if done else {}
         for name, value in given.items():
+            if name in told:
+                continue
             file = files.get(name)
             if file is not None and file.is_as_given:
                 continue
-            if isinstance(value, str) and len(value) > _MAX_INLINE_CHARS:
+            if isinstance(value, str) and _is_long(value):
                 told.update(self._put_away(value).attributes(name if file is None else GIVEN + name))
             else:
                 told[name] = value
         told.pop(LOG_DIR, None)
         told[LAYOUT] = self._layout
-        if done is not None:
-            told[STEP] = done.step
-            if done.copy > 1:
-                told[COPY] = done.copy
         for name, file in files.items():
             told.update(file.reference.attributes(name))
-        if is_pending:
-            told[PENDING] = True
         line = line_of(span, told)
         with self._lock:
             self._shard(LINES).append(line)

@@ -140,6 +140,10 @@ def _span(span: ReadableSpan, attributes: Mapping[str, AttributeValue], dropped:
     fields.append(f'"kind":{_KINDS.get(span.kind, 0)},"startTimeUnixNano":"{span.start_time or 0}"')
     if span.end_time is not None:
         fields.append(f'"endTimeUnixNano":"{span.end_time}"')
+    status = span.status
+    if status.status_code is not StatusCode.UNSET:
+        message = f',"message":{_string(status.description)}' if status.description else ""
+        fields.append(f'"status":{{"code":{status.status_code.value}{message}}}')
     fields.append(f'"attributes":{_key_values(attributes)}')
     if dropped:
         fields.append(f'"droppedAttributesCount":{dropped}')
@@ -147,10 +151,6 @@ def _span(span: ReadableSpan, attributes: Mapping[str, AttributeValue], dropped:
         fields.append(f'"events":[{",".join(map(_event, span.events))}]')
     if span.links:
         fields.append(f'"links":[{",".join(map(_link, span.links))}]')
-    status = span.status
-    if status.status_code is not StatusCode.UNSET:
-        message = f',"message":{_string(status.description)}' if status.description else ""
-        fields.append(f'"status":{{"code":{status.status_code.value}{message}}}')
     return f"{{{','.join(fields)}}}"
 
 
