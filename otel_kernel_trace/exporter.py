@@ -162,10 +162,10 @@ class KernelTraceSpanExporter(SpanExporter):
             for span_id, step in steps.items():
                 self._recorder.steps.learn(span_id, step)
 
-    def adopt(self, paths: Collection[str]) -> None:
-        """Take files at these paths, below :attr:`log_dir`, for those of records with the same texts."""
+    def import_beside(self, paths: Collection[str]) -> None:
+        """For an import: of files at these paths, below :attr:`log_dir`, the index does not tell."""
         with busy:
-            self._recorder.adopt(paths)
+            self._recorder.import_beside(paths)
 
     def keep_steps(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
         """Keep steps of a task for another process of the run (a trace id).

@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of
 from otel_kernel_trace.layout import AikgLayout, AkgAgentsLayout, DesignLayout, Folder
+from otel_kernel_trace.names import safe_name
 from otel_kernel_trace.record import Record
 
 Numbered = DesignLayout | AikgLayout | AkgAgentsLayout
@@ -35,6 +36,8 @@ _AKG_ACTIONS: Final = {
     "conductor_decision": ActionType.ANALYZE_ERROR.name,  # all its checks are called so
     "verifier": ActionType.VERIFY.name,
 }
+
+_UNTOLD: Final = object()
 
 _COPY = re.compile(r"~([0-9]{1,6})$")
 _SOURCE = re.compile(r"(?:~(implementation|script))?(?:~[0-9]{1,6})?\.py$")
@@ -118,8 +121,8 @@ def split(layout: Numbered, files: Sequence[Named]) -> list[tuple[str, str, Name
     """Of the files at one place the action types, and the attributes whose texts they hold.
 
     Agents that a layout does not know by name may have names and parts of several words: what
-    comes before a part that all agents have is the agent's name in the others too, else what
-    they begin with.
+    their files begin with in common is the agent's name, else what comes before a part that
+    all agents have.
     """
     labels = (
         _AKG_ACTIONS
@@ -128,17 +131,26 @@ def split(layout: Numbered, files: Sequence[Named]) -> list[tuple[str, str, Name
     )
     by_length = sorted(labels, key=len, reverse=True)
     found, strange = [], []
+    rests = {file.rest for file in files}
     for file in files:
         label = next((label for label in by_length if file.rest.startswith(f"{label}_")), None)
-        if label is None:
+        is_writer = label is not None and agent_of(labels[label]) in (Agent.DESIGNER, Agent.CODER)
+        if label is None or (is_writer and not any(f"{label}_{part}" in rests for part in _PARTS)):
             strange.append(file)
         else:
             found.append((labels[label], attribute_of(file.rest[len(label) + 1 :]), file))
-    agents = {
-        file.rest[: -len(part) - 1] for file in strange for part in _PARTS if file.rest.endswith(f"_{part}")
-    }
-    if not agents:
-        agents = {_common_words([file.rest for file in strange])}
+    # A step has one action, as a rule.
+    common = _common_words([file.rest for file in strange]) if len(strange) > 1 else ""
+    agents = (
+        {common}
+        if common
+        else {
+            file.rest[: -len(part) - 1]
+            for file in strange
+            for part in _PARTS
+            if file.rest.endswith(f"_{part}")
+        }
+    )
     for file in strange:
         agent = max((agent for agent in agents if file.rest.startswith(f"{agent}_")), key=len, default="")
         if not agent:
@@ -162,8 +174,18 @@ def attribute_of(part: str) -> str:
     return attributes.INCOMPLETE if part == "~incomplete" else attributes.PART_PREFIX + true_name(part)
 
 
-def read_sources(op: str, folder: Folder, names: Iterable[str]) -> list[Source]:
-    """What the files in a verification's folder are; a name alone does not always say it."""
+def read_sources(op: str, folder: Folder, names: Iterable[str], framework: object = _UNTOLD) -> list[Source]:
+    """What the files in a verification's folder are; a name alone does not always say it.
+
+    Args:
+        op: as it stands in names.
+        folder: of the verification.
+        names: of the files in it.
+        framework: what the reference is written in, None where that was not given; left out
+            where nothing is known of it.
+    """
+    if framework is not _UNTOLD:
+        return [_source_of(op, folder, name, framework) for name in names]
     in_order = sorted(names, key=lambda name: name.rpartition("_")[2].removesuffix(".py") not in _FRAMEWORKS)
     found: list[Source] = []
     has_reference = False
@@ -172,7 +194,7 @@ def read_sources(op: str, folder: Folder, names: Iterable[str]) -> list[Source]:
         marked = _SOURCE.search(written_in)
         if name == f"verify_{op}.py":
             role, of_role = attributes.VERIFY_SOURCE_SCRIPT, None
-        elif has_reference or (marked and marked[1]):
+        elif has_reference or (marked and marked[1]) or written_in == "implementation.py":
             role, of_role = attributes.VERIFY_SOURCE_IMPLEMENTATION, attributes.VERIFY_IMPL_TYPE
         elif len(in_order) > 1 or written_in.removesuffix(".py") in _FRAMEWORKS:
             role, of_role = attributes.VERIFY_SOURCE_REFERENCE, attributes.VERIFY_FRAMEWORK
@@ -182,6 +204,16 @@ def read_sources(op: str, folder: Folder, names: Iterable[str]) -> list[Source]:
         told = {of_role: true_name(written_in[: marked.start()])} if of_role and marked else {}
         found.append(Source(role, "/".join((*folder, name)), told))
     return found
+
+
+def _source_of(op: str, folder: Folder, name: str, framework: object) -> Source:
+    reference = f"{op}_{safe_name('reference' if framework is None else attributes.text(framework))}.py"
+    role = attributes.VERIFY_SOURCE_IMPLEMENTATION
+    if name == f"verify_{op}.py":
+        role = attributes.VERIFY_SOURCE_SCRIPT
+    elif name == reference:  # where both are written in the same, the other is marked
+        role = attributes.VERIFY_SOURCE_REFERENCE
+    return Source(role, "/".join((*folder, name)), {})
 
 
 def true_name(safe: str) -> str:

@@ -49,7 +49,7 @@ _no_resource = Resource.get_empty()
 
 
 @dataclass(frozen=True, slots=True)
-class _Identity:
+class Identity:
     """An action by what its file names say."""
 
     op_name: str
@@ -60,7 +60,7 @@ class _Identity:
 
 
 @dataclass(slots=True)
-class _Files:
+class Files:
     """Where the texts of an action are, by attribute; and attributes that names tell."""
 
     layout: Numbered
@@ -73,27 +73,37 @@ class Unindexed:
 
     Args:
         store: of the tree.
-        known: the paths below the root of which it tells.
+        is_known: whether the index tells of a file, or of all that is in a verification's
+            folder: asked by folder and name.
         passed: where files are counted whose names are nobody's.
+        has_index: whether the tree has an index at all.
     """
 
-    def __init__(self, store: Store, known: Collection[str], passed: Passed) -> None:
+    def __init__(
+        self,
+        store: Store,
+        is_known: Callable[[Folder, str], bool],
+        passed: Passed,
+        *,
+        has_index: bool,
+    ) -> None:
         self._store = store
+        self._is_known = is_known
         self._passed = passed
-        self._has_index = bool(known)
+        self._has_index = has_index
         self._layouts: dict[str, Numbered] = {}
         self._texts: dict[Place, list[Named]] = {}
         self._sources: dict[Place, tuple[Folder, list[str]]] = {}
         for op_folder in _folders(store):
-            names = [name for name in _entries(store, (op_folder,)) if f"{op_folder}/{name}" not in known]
+            names = self._unknown((op_folder,))
             layout = self._layouts[op_folder] = layout_of_names(names)
             for name in names:
                 if name.endswith(".txt"):
                     self._add_text(layout, (op_folder,), name)
                 elif name != CONDUCTOR:
-                    self._add_sources(layout, (op_folder, name), known)
-            for name in _entries(store, (op_folder, CONDUCTOR)):
-                if f"{op_folder}/{CONDUCTOR}/{name}" not in known and name.endswith(".txt"):
+                    self._add_sources(layout, (op_folder, name))
+            for name in self._unknown((op_folder, CONDUCTOR)):
+                if name.endswith(".txt"):
                     self._add_text(layout, (op_folder, CONDUCTOR), name)
 
     def __bool__(self) -> bool:
@@ -131,9 +141,9 @@ class Unindexed:
             self._texts[place] = left
         if agent_of(record.action_type) is Agent.VERIFIER and place in self._sources:
             folder, names = self._sources.pop(place)
-            for source in read_sources(folder[0], folder, names):
+            framework = record.attributes.get(attributes.VERIFY_FRAMEWORK)
+            for source in read_sources(folder[0], folder, names, framework):
                 paths[source.attribute] = source.path
-                taken.update(source.told)
         for attribute, path in paths.items():
             try:
                 taken[attribute] = self._store.read_at(path).decode("utf-8", "surrogateescape")
@@ -154,7 +164,7 @@ class Unindexed:
                 line since.
             known: asked for the paths of which the index tells a moment later.
         """
-        actions = self._actions()
+        actions = self.actions()
         if self._has_index and any(begun - _SETTLED < self._changed(f) <= begun for f in actions.values()):
             # Lines may be on the way.
             time.sleep(max(0, begun + _SETTLED - time.time_ns()) / 1e9)
@@ -183,14 +193,21 @@ class Unindexed:
         else:
             self._texts.setdefault(read[0], []).append(read[1])
 
-    def _add_sources(self, layout: Numbered, folder: Folder, known: Collection[str]) -> None:
+    def _add_sources(self, layout: Numbered, folder: Folder) -> None:
         place = read_verification(layout, folder)
-        names = [name for name in _entries(self._store, folder) if "/".join((*folder, name)) not in known]
-        if place is not None and names:
+        if place is not None and (names := self._unknown(folder)):
             self._sources[place] = (folder, names)
 
-    def _actions(self) -> dict[_Identity, _Files]:
-        actions: dict[_Identity, _Files] = {}
+    def _unknown(self, folder: Folder) -> list[str]:
+        try:
+            names = self._store.entries(folder)
+        except OSError:
+            return []
+        return sorted(name for name in names if not self._is_known(folder, name))
+
+    def actions(self) -> dict[Identity, Files]:
+        """Where the texts are, by the action that their names say."""
+        actions: dict[Identity, Files] = {}
         for place, named in self._texts.items():
             layout = self._layouts[place.folder[0]]
             for copy in sorted({file.copy for file in named}):
@@ -198,23 +215,23 @@ class Unindexed:
                 self._passed.strange += sum(file.copy == copy for file in named) - len(of_copy)
                 for action_type, attribute, file in of_copy:
                     identity = _identity(place, action_type, copy)
-                    actions.setdefault(identity, _Files(layout)).paths[attribute] = file.path
+                    actions.setdefault(identity, Files(layout)).paths[attribute] = file.path
         for place, (folder, names) in self._sources.items():
             identity = _identity(place, ActionType.VERIFY.name, 1)
-            files = actions.setdefault(identity, _Files(self._layouts[folder[0]]))
+            files = actions.setdefault(identity, Files(self._layouts[folder[0]]))
             for source in read_sources(folder[0], folder, names):
                 files.paths[source.attribute] = source.path
                 files.told.update(source.told)
         return actions
 
-    def _changed(self, files: _Files) -> int:
+    def _changed(self, files: Files) -> int:
         changed = 0
         for path in files.paths.values():
             with contextlib.suppress(OSError):
                 changed = max(changed, self._store.changed(path))
         return changed
 
-    def _span(self, identity: _Identity, files: _Files) -> ReadableSpan:
+    def _span(self, identity: Identity, files: Files) -> ReadableSpan:
         given: dict[str, AttributeValue] = {
             **attributes.of_action(identity.op_name, identity.task_id, identity.step, identity.action_type),
             attributes.LAYOUT: files.layout.name,
@@ -252,11 +269,11 @@ class Unindexed:
         )
 
 
-def _identity(place: Place, action_type: str, copy: int) -> _Identity:
-    return _Identity(true_name(place.folder[0]), true_name(place.task), place.step, action_type, copy)
+def _identity(place: Place, action_type: str, copy: int) -> Identity:
+    return Identity(true_name(place.folder[0]), true_name(place.task), place.step, action_type, copy)
 
 
-def _rank(identity: _Identity) -> tuple[str, str, int, bool, int, str]:
+def _rank(identity: Identity) -> tuple[str, str, int, bool, int, str]:
     is_judgement = agent_of(identity.action_type) is Agent.CONDUCTOR
     return (
         identity.op_name,
@@ -281,11 +298,8 @@ def _with_link(span: ReadableSpan, judged: SpanContext) -> ReadableSpan:
 
 
 def _folders(store: Store) -> list[str]:
-    return [name for name in _entries(store, ()) if name != PRIVATE and store.is_folder((name,))]
-
-
-def _entries(store: Store, folder: Folder) -> list[str]:
     try:
-        return sorted(store.entries(folder))
+        names = sorted(store.entries(()))
     except OSError:
         return []
+    return [name for name in names if name != PRIVATE and store.is_folder((name,))]

@@ -162,6 +162,10 @@ class _Numbered(Layout):
         """The step in the name of a verification's folder."""
         return step
 
+    def rows(self, task_id: str) -> str:
+        """What the names of a task's files begin with, before the step."""
+        return f"{self._task(task_id, MAX_NAME_BYTES)}_{self.step_prefix}"
+
     def _row(self, step: int, task_id: str, max_bytes: int = MAX_NAME_BYTES) -> str:
         return f"{self._task(task_id, max_bytes)}_{self.step_prefix}{step:02d}"
 

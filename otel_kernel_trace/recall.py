@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import marshal
 import threading
 from array import array
@@ -21,6 +22,8 @@ _TREE_PARTS = (PROMPT, REASONING, ERROR_LOG)
 """Texts that a record's own files hold as they were given."""
 
 _IN_MEMORY = -1
+
+_logger = logging.getLogger("otel_kernel_trace")
 
 
 class TraceRecord:
@@ -87,6 +90,7 @@ class TraceRecords(Sequence[TraceRecord]):
         self._table = array("q")
         self._scratches: list[tuple[int, Scratch]] = []
         self._kept: dict[int, dict[str, str]] = {}
+        self._has_told = False
         self._lock = threading.RLock()
         after_fork_in_child(self)
 
@@ -119,13 +123,25 @@ class TraceRecords(Sequence[TraceRecord]):
         if texts is None and scratch is not None:
             content = scratch.read(place, size)
             # Gone where the program closed all its files.
-            texts = marshal.loads(content) if len(content) == size else {}
+            if len(content) == size:
+                texts = marshal.loads(content)
+            else:
+                texts = {}
+                self._tell_of_loss()
         if texts is not None and name in texts:
             return texts[name]
         if name not in _TREE_PARTS or self._exporter is None:
             return ""
         identity = Record(self._op_name, self._task_id, _ACTIONS[action].name, parts={name: " "})
         return self._exporter.read_part(identity, step, name) or ""
+
+    def _tell_of_loss(self) -> None:
+        if not self._has_told:
+            self._has_told = True
+            _logger.warning(
+                "trace_list has lost the texts that no file of the tree holds (raw replies, verdicts): "
+                "the program has closed all open files"
+            )
 
     def after_fork(self) -> None:
         self._lock = threading.RLock()

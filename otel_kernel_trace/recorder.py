@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -9,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.actions import Agent, agent_of
-from otel_kernel_trace.attributes import ACTION_TYPE, OP_NAME, STEP, TASK_ID
+from otel_kernel_trace.attributes import ACTION_TYPE, LAYOUT, OP_NAME, STEP, TASK_ID
 from otel_kernel_trace.index import Index
 from otel_kernel_trace.layout import File, Layout
 from otel_kernel_trace.losses import RefusedError
@@ -18,7 +19,7 @@ from otel_kernel_trace.record import Record
 from otel_kernel_trace.reference import Begun, InPlace, Reference, Written
 from otel_kernel_trace.settings import OnExisting
 from otel_kernel_trace.steps import StepNumbers, StepsAsGiven, StepsOnDisk
-from otel_kernel_trace.store import NewFile, Store
+from otel_kernel_trace.store import Folder, NewFile, Store
 
 _MAX_OWN_NAMES = 4096
 _MAX_ATTEMPTS = 1000
@@ -36,7 +37,9 @@ class Recorder:
         self._on_existing = on_existing
         self.steps: StepNumbers = StepsOnDisk(store, layout) if on_existing == "continue" else StepsAsGiven()
         self._index = Index(store, layout.name)
-        self._adoptable: Collection[str] = ()
+        self._adoptable: Collection[str] | None = None
+        self._imported: set[tuple[str, str, int]] = set()
+        self._created = time.time_ns()
         self._own_names: Recent[tuple[int, tuple[str, ...], str], bool] = Recent(_MAX_OWN_NAMES)
 
     def begin(self, record: Record) -> Begun:
@@ -74,23 +77,24 @@ class Recorder:
         self._index.add(span, record.attributes, done)
         return _written(record, done)
 
-    def adopt(self, paths: Collection[str]) -> None:
-        """Take files for a record's own that are among these paths and hold its very texts.
+    def import_beside(self, paths: Collection[str]) -> None:
+        """From now on records are an import's; files are a record's own that hold its very texts.
 
-        An import that was killed between files and line has left them, and is repeated.
+        Args:
+            paths: of files of which the index does not tell: an import that was killed between
+                files and line has left them, and is repeated.
         """
         self._adoptable = paths
+        self._imported = set()
 
     def _publish(
         self, record: Record, files_at: Callable[[int, int], Sequence[File]], *, was_taken: bool = False
     ) -> Begun:
         is_conductor = agent_of(record.action_type) is Agent.CONDUCTOR
-        if self._adoptable and record.step is not None and not was_taken:
-            new, files = _planned(files_at(record.step, record.copy), record)
-            missing = self._not_adopted(new)
-            if len(missing) < len(new) and self._store.publish(missing):
-                self.steps.learn(record.span_id, record.step)
-                return Begun(record.step, record.copy, files)
+        if self._adoptable is not None and record.step is not None and not was_taken:
+            imported = self._publish_at(record.step, record, files_at, self._adoptable)
+            if imported is not None:
+                return imported
         step = self.steps.judged(record) if is_conductor else self.steps.claim(record, was_taken=was_taken)
         copy = record.copy if is_conductor else 1
         for _ in range(_MAX_ATTEMPTS):
@@ -104,6 +108,33 @@ class Recorder:
             else:
                 step = self.steps.claim(record, was_taken=True)
         raise RefusedError(f"no free name after {_MAX_ATTEMPTS} attempts")
+
+    def _publish_at(
+        self,
+        step: int,
+        record: Record,
+        files_at: Callable[[int, int], Sequence[File]],
+        adoptable: Collection[str],
+    ) -> Begun | None:
+        """Put an import's record at its own step, where that is not another's.
+
+        Its files come before the step is counted: were it the other way, one that is killed in
+        between would leave a step that it could not take the next time.
+        """
+        new, files = _planned(files_at(step, record.copy), record)
+        missing = self._not_adopted(new)
+        last = self.steps.last(record.op_name, record.task_id)
+        place = (record.op_name, record.task_id, step)
+        # Runs that overwrote each other may have left actions of several kinds at a step.
+        is_of_tree = LAYOUT in record.attributes and place in self._imported
+        if not (step > last or is_of_tree or len(missing) < len(new)) or not self._store.publish(missing):
+            return None
+        if step > last and agent_of(record.action_type) is not Agent.CONDUCTOR:
+            self.steps.count(record, last)
+        if record.span_id:
+            self.steps.learn(record.span_id, step)
+        self._imported.add(place)
+        return Begun(step, record.copy, files)
 
     def _takes(self, record: Record, new: Sequence[NewFile]) -> bool:
         """Whether a record's files are in place now; False where their names are taken for good."""
@@ -119,8 +150,19 @@ class Recorder:
 
     def _is_own(self, record: Record, files: Iterable[NewFile] | Iterable[File]) -> bool:
         """Whether this run has written one of these, so that it is not to be replaced."""
-        names = ((file[-3], file[-2]) for file in files)
-        return any(self._own_names.get((record.trace_id, folder, name)) for folder, name in names)
+        names = [(file[-3], file[-2]) for file in files]
+        if any(self._own_names.get((record.trace_id, folder, name)) for folder, name in names):
+            return True
+        # Children of the run judge a step, too.
+        is_conductor = agent_of(record.action_type) is Agent.CONDUCTOR
+        return is_conductor and any(self._is_childs(folder, name) for folder, name in names)
+
+    def _is_childs(self, folder: Folder, name: str) -> bool:
+        """Whether a file was written since there is this exporter: by a child of the run, as a rule."""
+        try:
+            return self._store.changed("/".join((*folder, name))) > self._created
+        except OSError:
+            return False
 
     def _free_copy(self, files_at: Callable[[int], Sequence[File]], record: Record, taken: int) -> int:
         """The number of a step's next judgement, past one that is taken: they are taken in a row."""
@@ -163,12 +205,13 @@ class Recorder:
         return {**kept, **files, **changed_files}
 
     def _not_adopted(self, files: list[NewFile]) -> list[NewFile]:
-        if not self._adoptable:
+        adoptable = self._adoptable
+        if not adoptable:
             return files
         return [
             (folder, name, content)
             for folder, name, content in files
-            if "/".join((*folder, name)) not in self._adoptable or self._store.read(folder, name) != content
+            if "/".join((*folder, name)) not in adoptable or self._store.read(folder, name) != content
         ]
 
     def _withdraw(self, begun: Begun, files: Mapping[str, InPlace]) -> None:

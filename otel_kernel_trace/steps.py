@@ -60,6 +60,12 @@ class StepNumbers(Protocol):
     def judged(self, record: Record) -> int:
         """The step of the action that a Conductor's action judges."""
 
+    def last(self, op_name: str, task_id: str) -> int:
+        """The highest step of a task so far, -1 for none."""
+
+    def count(self, record: Record, last: int) -> None:
+        """Count the step of an action that is on disk already; ``last`` is that before it."""
+
 
 class StepsAsGiven:
     """Steps as the spans have them; where they have none, counted from 1 in this process."""
@@ -85,6 +91,12 @@ class StepsAsGiven:
             step = last + 1 if was_taken or record.step is None else record.step
             self._last.put(task, max(step, last))
             return step
+
+    def last(self, op_name: str, task_id: str) -> int:
+        return -1
+
+    def count(self, record: Record, last: int) -> None:
+        pass
 
     def judged(self, record: Record) -> int:
         if record.step is not None:
@@ -128,6 +140,17 @@ class StepsOnDisk:
             if not was_taken and record.span_id and (judged := self._by_span.get(record.span_id)) is not None:
                 return judged  # its judgement came before it, and had a step claimed for it
             return self._claim(record, was_taken)
+
+    def last(self, op_name: str, task_id: str) -> int:
+        task = (op_name, task_id)
+        with self._lock:
+            number = self._counter(task).number
+            return self._last_uncounted(task) if number is None else number
+
+    def count(self, record: Record, last: int) -> None:
+        with self._lock:
+            run = _ANY_RUN if record.is_root else record.trace_id
+            self._counter((record.op_name, record.task_id)).advance(record.step, last, run=run)
 
     def judged(self, record: Record) -> int:
         task = (record.op_name, record.task_id)

@@ -33,8 +33,8 @@ from otel_kernel_trace.indexed import (
 from otel_kernel_trace.modelcalls import ModelCall, is_model_call, read_model_call
 from otel_kernel_trace.otlp import line_of
 from otel_kernel_trace.record import Record, attributes_of, read_record, with_attributes
-from otel_kernel_trace.reference import SIZE, Begun, InPlace, references_in, without_references
-from otel_kernel_trace.store import Store
+from otel_kernel_trace.reference import SIZE, Begun, InPlace, Reference, references_in, without_references
+from otel_kernel_trace.store import Folder, Store
 
 _IN_FILES = (attributes.PART_PREFIX, "kernel_trace.verify.source.")
 """How the names of attributes begin whose texts are files."""
@@ -82,7 +82,69 @@ class Imported:
         self.passed.add(more.passed)
 
 
-def export_jsonl(log_dir: str, out: BinaryIO, on_span: Callable[[], object] = lambda: None) -> Exported:
+class Told(NamedTuple):
+    """A span that a tree tells of."""
+
+    span: ReadableSpan
+    """As the index has it; of files without a line, with what their names say."""
+    whole: Mapping[str, AttributeValue]
+    """Its attributes, with the texts put back in and without the references to them."""
+    references: Mapping[str, Reference]
+    """To the files that have the texts, by the attribute; none for files without a line."""
+
+
+def whole_spans(
+    log_dir: str,
+    passed: Passed,
+    *,
+    is_wanted: Callable[[ReadableSpan], bool] = lambda _: True,
+    on_span: Callable[[], object] = lambda: None,
+    on_count: Callable[[int], object] = lambda _: None,
+) -> Iterator[Told]:
+    """The spans that a tree tells of, with its texts put back in; of one that has ended, its end alone.
+
+    Files that its index does not tell of are told too, with what their names say.
+
+    Args:
+        log_dir: root of the tree, which is only read.
+        passed: counts what is passed over.
+        is_wanted: asked for every span as the index has it; the texts of others are not read.
+        on_span: called after every span, those that are not wanted included.
+        on_count: called once, before the first, with the number of spans in the index.
+
+    Raises:
+        OSError: the index can't be read.
+    """
+    store, begun = Store(log_dir), time.time_ns()
+    shards = shards_of(store, passed)
+    owners, count = _owners(store, shards)
+    on_count(count)
+    unindexed = _unindexed(store, owners, passed)
+    for span in indexed_spans(store, passed, shards):
+        seen = attributes_of(span)
+        references = references_in(seen)
+        files = {name: reference for name, reference in references.items() if reference.offset is None}
+        if files and all(owners.get(reference.path) != _key(span) for reference in files.values()):
+            passed.replaced += 1
+            on_span()
+            continue
+        record = read_record(span) if unindexed else None
+        found = {} if record is None else unindexed.take(record, seen.get(attributes.LAYOUT))
+        if is_wanted(span):
+            yield Told(span, {**found, **whole_attributes(span, store, passed)}, files)
+        on_span()
+    for span in unindexed.spans(begun, lambda: _owners(store, shards_of(store, Passed()))[0]):
+        if is_wanted(span):
+            yield Told(span, attributes_of(span), {})
+        on_span()
+
+
+def export_jsonl(
+    log_dir: str,
+    out: BinaryIO,
+    on_span: Callable[[], object] = lambda: None,
+    on_count: Callable[[int], object] = lambda _: None,
+) -> Exported:
     """Write a tree as OTLP JSON lines, a span a line, with its texts put back in.
 
     Files that its index does not tell of are written too, with what their names say.
@@ -90,45 +152,38 @@ def export_jsonl(log_dir: str, out: BinaryIO, on_span: Callable[[], object] = la
     Args:
         log_dir: root of the tree, which is only read.
         out: where to.
-        on_span: called after every span.
+        on_span, on_count: as of :func:`whole_spans`.
 
     Raises:
         OSError: the index can't be read, or ``out`` not be written.
     """
-    store, done, begun = Store(log_dir), Exported(), time.time_ns()
-
-    def write(span: ReadableSpan, given: Mapping[str, AttributeValue]) -> None:
-        out.write(line_of(span, _readable(given)))
+    done = Exported()
+    for told in whole_spans(log_dir, done.passed, on_span=on_span, on_count=on_count):
+        out.write(line_of(told.span, _readable(told.whole)))
         done.spans += 1
-        on_span()
-
-    shards = shards_of(store, done.passed)
-    owners = _owners(store, shards)
-    unindexed = Unindexed(store, owners, done.passed)
-    for span in indexed_spans(store, done.passed, shards):
-        seen = attributes_of(span)
-        paths = [reference.path for reference in references_in(seen).values() if reference.offset is None]
-        if paths and all(owners.get(path) != _key(span) for path in paths):
-            done.passed.replaced += 1
-            continue
-        whole = whole_attributes(span, store, done.passed)
-        record = read_record(span) if unindexed else None
-        if record is not None:
-            whole = {**unindexed.take(record, seen.get(attributes.LAYOUT)), **whole}
-        write(span, whole)
-    for span in unindexed.spans(begun, lambda: _owners(store, shards_of(store, Passed()))):
-        write(span, attributes_of(span))
     return done
 
 
-def _owners(store: Store, shards: Shards) -> dict[str, _Key]:
-    """By path, the action whose text a file has; where runs overwrite each other, it is the last one's."""
-    return {
-        reference.path: _key(span)
-        for span in indexed_spans(store, Passed(), shards)
-        for reference in references_in(attributes_of(span)).values()
-        if reference.offset is None
-    }
+def _owners(store: Store, shards: Shards) -> tuple[dict[str, _Key], int]:
+    """By path, the action whose text a file has; where runs overwrite each other, it is the last one's.
+
+    And how many spans there are.
+    """
+    owners: dict[str, _Key] = {}
+    count = 0
+    for span in indexed_spans(store, Passed(), shards):
+        count += 1
+        for reference in references_in(attributes_of(span)).values():
+            if reference.offset is None:
+                owners[reference.path] = _key(span)
+    return owners, count
+
+
+def _unindexed(store: Store, owners: Mapping[str, _Key], passed: Passed) -> Unindexed:
+    def is_known(folder: Folder, name: str) -> bool:
+        return "/".join((*folder, name)) in owners
+
+    return Unindexed(store, is_known, passed, has_index=bool(owners))
 
 
 def _readable(given: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
@@ -168,7 +223,7 @@ def import_file(
     with tempfile.TemporaryFile() as copy:
         # A span a line, so that they can be written in another order.
         there = _there(exporter)
-        exporter.adopt(there.unindexed)
+        exporter.import_beside(there.unindexed)
         plan = _Plan(known=there.spans)
         for span in _spans_in(file, done.passed):
             if plan.takes(span, copy.tell(), done):
@@ -288,6 +343,8 @@ class _Planned(NamedTuple):
     key: _Key
     is_pending: bool
     is_verification: bool
+    is_of_tree: bool
+    """Whether it comes from a tree, which says where it was there."""
 
 
 def _planned(span: ReadableSpan, record: Record, offset: int) -> _Planned:
@@ -304,16 +361,17 @@ def _planned(span: ReadableSpan, record: Record, offset: int) -> _Planned:
         _key(span),
         record.is_pending,
         agent_of(record.action_type) is Agent.VERIFIER,
+        attributes.LAYOUT in record.attributes,
     )
 
 
 def _sorted(actions: list[_Planned]) -> Iterator[_Planned]:
-    """A task's actions by step; where runs share steps, which no tree has, one run after the other."""
+    """A task's actions by step; where runs share steps, as no run in a tree does, one after the other."""
     actions.sort()
     for _, grouped in groupby(actions, key=lambda action: action[:2]):
         task = list(grouped)
         steps = [action.step for action in task if not action.is_judgement and action.step != _AFTER_ALL]
-        if len(set(steps)) < len(steps):
+        if len(set(steps)) < len(steps) and not all(action.is_of_tree for action in task):
             begun: dict[int, int] = {}
             for action in task:
                 run = action.key[0]
@@ -389,8 +447,8 @@ class _There:
 
 def _there(exporter: KernelTraceSpanExporter) -> _There:
     there, store = _There(), Store(exporter.log_dir)
-    owners = _owners(store, shards_of(store, Passed()))
-    there.unindexed.update(Unindexed(store, owners, Passed()).paths())
+    owners, _ = _owners(store, shards_of(store, Passed()))
+    there.unindexed.update(_unindexed(store, owners, Passed()).paths())
     for span in indexed_spans(store, Passed()):
         key, given = _key(span), attributes_of(span)
         step, copy = given.get(attributes.STEP), given.get(attributes.COPY)

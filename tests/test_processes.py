@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from otel_kernel_trace import ActionType, KernelTracer, KernelTraceSpanExporter, Trace, configure
 from otel_kernel_trace.indexed import Passed, indexed_spans, whole_attributes
+from otel_kernel_trace.settings import OnExisting
 from otel_kernel_trace.store import Store
 from tests.faults import forked, python
 from tests.spans import action_span
@@ -179,6 +180,21 @@ def test_processes_that_begin_a_task_in_the_same_instant_share_no_step(tmp_path:
             process.join(60)
         steps = sorted(path.split("_")[1] for path in tree(logs) if path.endswith("error_log.txt"))
         assert steps == [f"S0{step}" for step in range(1, 5 + is_old)]
+
+
+@pytest.mark.parametrize("mode", ["continue", "overwrite", "fail"])
+def test_children_of_a_run_that_judge_one_step_keep_all_they_said(tmp_path: Path, mode: OnExisting) -> None:
+    exporter = KernelTraceSpanExporter(tmp_path, on_existing=mode)
+    exporter.export([action_span(step=1)])
+    for child_number in range(3):
+        with forked() as child:
+            if child.is_child:
+                for number in range(5):
+                    parts = {"result": f"{child_number} {number}"}
+                    exporter.export([action_span("CHECK_CODER", step=1, parts=parts)])
+                child.ends(exporter.counts.failed == 0)
+    said = sorted(text for path, text in tree(tmp_path).items() if "conductor" in path)
+    assert said == sorted(f"{child} {number}" for child in range(3) for number in range(5))
 
 
 class TestFork:

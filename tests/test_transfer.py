@@ -36,6 +36,8 @@ from otel_kernel_trace import (
 from otel_kernel_trace.indexed import Passed, layout_in
 from otel_kernel_trace.otlp import line_of, spans_in
 from otel_kernel_trace.record import attributes_of
+from otel_kernel_trace.settings import OnExisting
+from otel_kernel_trace.store import NewFile, Store
 from otel_kernel_trace.transfer import Imported, export_jsonl, import_file, merge
 from tests.faults import forked
 from tests.spans import action_span
@@ -400,6 +402,31 @@ class TestThereAndBack:
         assert (done.known, done.actions) == (1, 1)
         assert raw_tree(tmp_path / "copy") == raw_tree(tmp_path / "tree")
 
+    @pytest.mark.parametrize(
+        ("framework", "impl_type"), [("torch", "numpy"), ("numpy", "torch"), ("a b", None)]
+    )
+    def test_killed_there_a_verification_keeps_what_is_what(
+        self, tmp_path: Path, framework: str, impl_type: str | None
+    ) -> None:
+        with KernelTracer("swish", "1", _provider(tmp_path / "tree")) as tracer:
+            with tracer.verifier(framework=framework, impl_type=impl_type) as check:
+                check.record(False, "log", reference="ref", implementation="impl", script="compare")
+            del check
+        [shard] = (tmp_path / "tree/.kernel_trace/index").iterdir()
+        lines = shard.read_bytes().splitlines(keepends=True)
+        shard.write_bytes(b"".join(line for line in lines if b'"endTimeUnixNano"' not in line))
+        _is_copied_whole(tmp_path / "tree", tmp_path / "copy")
+
+    @pytest.mark.parametrize("mode", ["overwrite", "fail"])
+    def test_of_runs_with_other_actions_at_a_step_both_stay_there(
+        self, tmp_path: Path, mode: OnExisting
+    ) -> None:
+        for run in (["DO_DESIGNER", "DO_CODER"], ["DO_CODER", "FIX_CODER"]):
+            exporter = KernelTraceSpanExporter(tmp_path / "tree", on_existing=mode)
+            for step, action in enumerate(run, 1):
+                exporter.export([action_span(action, step=step, parts={"prompt": f"{run} {step}"})])
+        _is_copied_whole(tmp_path / "tree", tmp_path / "copy")
+
     @pytest.mark.parametrize("layout", LAYOUTS)
     def test_killed_between_files_and_line_an_action_has_its_files(self, tmp_path: Path, layout: str) -> None:
         with KernelTracer("swish", "1", _provider(tmp_path / "tree", layout)) as tracer:
@@ -707,6 +734,32 @@ class TestIntoATree:
             del code
         _imported(_exported(tmp_path / "tree"), tmp_path / "copy")
 
+    def test_one_that_was_killed_before_the_first_file_of_an_action_is_too(self, tmp_path: Path) -> None:
+        trace = Trace("swish", "1", tmp_path / "tree")
+        for number in range(3):
+            trace.insert_designer_or_coder_record(f"r{number}", "p", "t", ActionType.DO_CODER)
+        lines = _exported(tmp_path / "tree")
+
+        class Killed(BaseException):
+            pass
+
+        class Dying(Store):
+            left = 1
+
+            def publish(self, files: Sequence[NewFile], *, replace: bool = False) -> bool:
+                if files and files[0][0] == ("swish",):
+                    self.left -= 1
+                    if self.left < 0:
+                        raise Killed
+                return super().publish(files, replace=replace)
+
+        exporter = KernelTraceSpanExporter(tmp_path / "copy")
+        exporter._recorder._store = Dying(str(tmp_path / "copy"))
+        with pytest.raises(Killed):
+            import_file(io.BytesIO(lines), exporter)
+        _imported(lines, tmp_path / "copy")
+        assert raw_tree(tmp_path / "copy") == raw_tree(tmp_path / "tree")
+
     @pytest.mark.parametrize("layout", LAYOUTS)
     def test_an_import_that_was_killed_anywhere_is_gone_on_with(self, tmp_path: Path, layout: str) -> None:
         for _ in range(2):
@@ -824,6 +877,29 @@ class TestWithoutAnIndex:
                 action.record(my_notes="n")
             with tracer.action("next") as action:
                 action.record(x="1")
+            del action
+        _imported(_exported(_without_index(tmp_path / "tree")), tmp_path / "copy")
+        assert raw_tree(tmp_path / "copy") == raw_tree(tmp_path / "tree")
+
+    @pytest.mark.parametrize("layout", LAYOUTS)
+    @pytest.mark.parametrize(
+        ("agent", "parts"),
+        [
+            ("auto_tuner", {"plan": "x", "my_result": "y"}),
+            ("autotuner", {"plan": "x", "log_result": "y"}),
+            ("autotuner", {"result": "x", "my_result": "y"}),
+            ("DO_CODER_X", {"plan": "x"}),
+            ("a b%", {"c.d": "x", "e_f": "y"}),
+        ],
+    )
+    def test_an_agent_of_any_name_is_one_action(
+        self, tmp_path: Path, layout: str, agent: str, parts: dict[str, str]
+    ) -> None:
+        with KernelTracer("swish", "1", _provider(tmp_path / "tree", layout)) as tracer:
+            with tracer.action(agent) as action:
+                action.record(**parts)
+            with tracer.coder(prompt="p") as action:
+                action.record(result="r")
             del action
         _imported(_exported(_without_index(tmp_path / "tree")), tmp_path / "copy")
         assert raw_tree(tmp_path / "copy") == raw_tree(tmp_path / "tree")

@@ -1,8 +1,4 @@
-"""The subcommands of ``otel-kernel-trace``.
-
-Exit status: 0 done; 1 something could not be read or written, and the message says what;
-2 wrong use.
-"""
+"""Trees out to OTLP, and back: ``export``, ``import``, ``merge``."""
 
 from __future__ import annotations
 
@@ -21,7 +17,6 @@ from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.indexed import Passed, layout_in, layout_of
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.transfer import Exported, Imported, export_jsonl, import_file, merge
-from otel_kernel_trace.version import __version__
 
 _TREE = click.Path(exists=True, file_okay=False, path_type=Path)
 _LAYOUT = click.option(
@@ -32,19 +27,7 @@ _LAYOUT = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="otel-kernel-trace")
-def command() -> None:
-    """Trees of AI kernel generation: out to OTLP, and back.
-
-    \b
-    otel-kernel-trace export ./kernel_trace_logs --jsonl > trace.jsonl
-    otel-kernel-trace import trace.jsonl --log-dir ./copy
-    otel-kernel-trace merge ./from_gpu1 ./from_gpu2 --log-dir ./all
-    """
-
-
-@command.command("export")
+@click.command("export")
 @click.argument("log_dir", type=_TREE)
 @click.option("--jsonl", is_flag=True, help="As OTLP JSON lines, with all texts (the only format so far).")
 @click.option(
@@ -83,7 +66,7 @@ def export_command(log_dir: Path, jsonl: bool, output: Path | None) -> None:
     click.echo(f"{exported.spans} spans{_told(exported.passed)}", err=True)
 
 
-@command.command("import")
+@click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option(
     "--log-dir", required=True, type=click.Path(file_okay=False, path_type=Path), help="Root of the tree."
@@ -123,7 +106,7 @@ def _seekable(file: Path) -> Iterator[BinaryIO]:
         yield source
 
 
-@command.command("merge")
+@click.command("merge")
 @click.argument("log_dirs", nargs=-1, required=True, type=_TREE, metavar="LOG_DIR...")
 @click.option(
     "--log-dir", required=True, type=click.Path(file_okay=False, path_type=Path), help="Root of the tree."

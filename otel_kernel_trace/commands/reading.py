@@ -1,0 +1,590 @@
+"""What happened in a tree: ``ls``, ``show``, ``diff``, ``blame``, ``compare``, ``recover``."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import ParamSpec
+
+import click
+
+from otel_kernel_trace.commands import terminal
+from otel_kernel_trace.commands.terminal import count, duration, safe, safe_line, safe_text, speedup
+from otel_kernel_trace.indexed import Passed
+from otel_kernel_trace.reader import (
+    Action,
+    Attempt,
+    NoTreeError,
+    Price,
+    Summary,
+    Task,
+    Tree,
+    attempts_of,
+    blame,
+    code_of,
+    compare,
+    cost_of,
+    diff,
+    documents,
+    pair_of,
+    spent,
+    tokens_by_model,
+)
+from otel_kernel_trace.reader.documents import Json
+from otel_kernel_trace.reader.prices import read_prices
+
+_P = ParamSpec("_P")
+
+_TREE = click.argument("log_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_JSON = click.option(
+    "--json", "as_json", is_flag=True, help="As JSON, for programs; docs/json.md has its fields."
+)
+_PRICES = click.option(
+    "--prices",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help='What models cost for a million tokens: {"model": {"input": 2.0, "output": 8.0}}, JSON or TOML.',
+)
+_EXCERPT_LINES = {"prompt": 3, "reasoning": 3, "result": 8, "error_log": 6}
+_HIDDEN = ("reply",)
+"""Parts that are shown when they are asked for."""
+
+
+def _told(command: Callable[_P, None]) -> Callable[_P, None]:
+    """A command whose failures are a sentence, and whose colours are for terminals."""
+
+    @functools.wraps(command)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        terminal.set_colours(click.get_current_context())
+        try:
+            command(*args, **kwargs)
+        except NoTreeError as error:
+            raise click.ClickException(safe(str(error))) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise click.ClickException(safe(str(error))) from error
+
+    return run
+
+
+@click.command("ls")
+@_TREE
+@click.argument("op", required=False)
+@_PRICES
+@_JSON
+@_told
+def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool) -> None:
+    """The tasks in the tree LOG_DIR, or those of one OP: how they went and where they stand.
+
+    \b
+    otel-kernel-trace ls ./kernel_trace_logs
+    otel-kernel-trace ls ./kernel_trace_logs swish --json | jq '.tasks[].outcome'
+    """
+    tree = Tree(log_dir)
+    summaries = [summary for summary in tree.summaries() if op is None or summary.op_name == op]
+    if op is not None and not summaries:
+        raise click.ClickException(_no_op(tree, op))
+    errors = [tree.first_error(summary) for summary in summaries]
+    costs = _costs(tree, summaries, prices)
+    if as_json:
+        tasks: list[Json] = []
+        for summary, error, cost in zip(summaries, errors, costs, strict=True):
+            told = documents.of_summary(summary, error)
+            tasks.append(told if prices is None else {**told, "cost": cost})
+        _say_json("ls", tree, tasks=tasks)
+        return
+    head = ["OP", "TASK", "OUTCOME", "STEPS", "SPEEDUP", "TOKENS", "WALL TIME", "NOW", "FIRST ERROR"]
+    rows = [
+        [
+            summary.op_name,
+            summary.task_id,
+            summary.outcome.value,
+            str(summary.steps),
+            speedup(summary.best_speedup),
+            count(summary.tokens.input + summary.tokens.output) if summary.tokens else "-",
+            duration(summary.wall_time),
+            _now(summary),
+            error,
+        ]
+        for summary, error in zip(summaries, errors, strict=True)
+    ]
+    if prices is not None:
+        head.insert(6, "COST")
+        for row, cost in zip(rows, costs, strict=True):
+            row.insert(6, "-" if cost is None else f"{cost:.4g}")
+    right = [
+        index
+        for index, name in enumerate(head)
+        if name in ("STEPS", "SPEEDUP", "TOKENS", "COST", "WALL TIME")
+    ]
+    width = terminal.width()
+    lines = terminal.table(head, rows, right=right, colour=_outcome_colour, width=width)
+    passed = sum(summary.outcome.value == "passed" for summary in summaries)
+    lines.append(f"{len(summaries)} tasks, {passed} passed{_passed_over(tree.passed)}")
+    if prices is not None and passed and None not in costs:
+        total = sum(cost for cost in costs if cost is not None)
+        lines.append(f"cost {total:.4g}, {total / passed:.4g} for every kernel that passed")
+    terminal.page("\n".join(lines))
+
+
+@click.command("show")
+@_TREE
+@click.argument("op")
+@click.argument("task", required=False)
+@click.argument("step", required=False, type=click.IntRange(0))
+@click.option(
+    "--part", "parts", multiple=True, help="Only this part, whole: prompt, reasoning, result, reply …"
+)
+@_PRICES
+@_JSON
+@_told
+def show_command(
+    log_dir: Path,
+    op: str,
+    task: str | None,
+    step: int | None,
+    parts: tuple[str, ...],
+    prices: Path | None,
+    as_json: bool,
+) -> None:
+    """The story of a TASK of an OP in the tree LOG_DIR, of one STEP, or one part of it.
+
+    Without STEP every action has its beginning shown; with STEP, or --part, its texts are whole.
+
+    \b
+    otel-kernel-trace show ./kernel_trace_logs swish
+    otel-kernel-trace show ./kernel_trace_logs swish 123 3
+    otel-kernel-trace show ./kernel_trace_logs swish 123 3 --part result > kernel.py
+    """
+    tree, key = _task_of(log_dir, op, task)
+    found = tree.task(*key)
+    actions = [action for action in found.actions if step is None or action.step == step]
+    if not actions:
+        raise click.ClickException(f"task {key[1]!r} has no step {step}; its last is {found.summary.steps}")
+    names = {name for action in actions for name in action.parts}
+    if missing := [part for part in parts if part not in names]:
+        there = ", ".join(sorted(names)) or "none"
+        raise click.ClickException(f"there is no part {missing[0]!r}; there are: {there}")
+    table = _prices(prices)
+    if as_json:
+        is_whole = step is not None or bool(parts)
+        told = [
+            documents.of_action(
+                action,
+                {n: _text(tree, action, n) for n in action.parts if not parts or n in parts}
+                if is_whole
+                else None,
+            )
+            for action in actions
+        ]
+        cost = cost_of(tokens_by_model(found.actions), table)
+        fields = documents.of_task(found, told, spent(found), cost if prices else None)
+        _say_json("show", tree, task=fields)
+    elif parts and len(actions) == 1 and len(parts) == 1 and not sys.stdout.isatty():
+        # As it is, for a file or another program.
+        sys.stdout.buffer.write(tree.content(actions[0].parts[parts[0]]))
+        sys.stdout.buffer.flush()
+    else:
+        is_whole = step is not None or bool(parts)
+        terminal.page("\n".join(_story(tree, found, actions, parts, table, is_whole=is_whole)))
+
+
+@click.command("diff")
+@_TREE
+@click.argument("op")
+@click.argument("which", nargs=-1, metavar="[TASK] [A B]")
+@click.option("--part", default="result", show_default=True, help="What is compared; of a result its code.")
+@_JSON
+@_told
+def diff_command(log_dir: Path, op: str, which: tuple[str, ...], part: str, as_json: bool) -> None:
+    """How one attempt became another: by default the last that failed and the first good one.
+
+    A and B are steps of TASK, or TASK:STEP each, for attempts of two tasks.
+
+    \b
+    otel-kernel-trace diff ./kernel_trace_logs swish
+    otel-kernel-trace diff ./kernel_trace_logs swish 123 2 4
+    otel-kernel-trace diff ./kernel_trace_logs swish 123:2 124:6 --part prompt
+    """
+    if len(which) == 2:
+        tree = Tree(log_dir)
+        before, after = (_attempt_named(tree, op, name) for name in which)
+    elif len(which) in (0, 1, 3):
+        tree, key = _task_of(log_dir, op, which[0] if which else None)
+        task = tree.task(*key)
+        if len(which) == 3:
+            before, after = (_attempt_at(task, name) for name in which[1:])
+        else:
+            pair = pair_of(attempts_of(task))
+            if pair is None:
+                raise click.ClickException(f"task {key[1]!r} has fewer than two attempts: nothing to compare")
+            before, after = pair
+    else:
+        raise click.UsageError("give a TASK, a TASK and two steps, or TASK:STEP twice")
+    texts = [_part_of(tree, attempt, part) for attempt in (before, after)]
+    names = [_attempt_name(attempt) for attempt in (before, after)]
+    lines = diff(*texts, *names)
+    if as_json:
+        ends = {"before": documents.of_attempt(before), "after": documents.of_attempt(after)}
+        _say_json("diff", tree, part=part, lines=list(lines), **ends)
+        return
+    if not lines:
+        click.echo(f"{safe(names[0])} and {safe(names[1])} are the same")
+        return
+    terminal.page("\n".join(_coloured(line) for line in lines))
+
+
+@click.command("blame")
+@_TREE
+@click.argument("op")
+@click.argument("task", required=False)
+@_JSON
+@_told
+def blame_command(log_dir: Path, op: str, task: str | None, as_json: bool) -> None:
+    """Which step brought each line of the final kernel, and what the Verifier said of that step.
+
+    \b
+    otel-kernel-trace blame ./kernel_trace_logs swish 123
+    """
+    tree, key = _task_of(log_dir, op, task)
+    attempts = attempts_of(tree.task(*key))
+    good = [index for index, attempt in enumerate(attempts) if attempt.passed]
+    attempts = attempts[: good[-1] + 1] if good else attempts
+    if not attempts:
+        raise click.ClickException(f"task {key[1]!r} has no attempt at a kernel")
+    lines = blame((attempt, code_of(tree, attempt)) for attempt in attempts)
+    if as_json:
+        _say_json("blame", tree, lines=documents.of_blame(lines))
+        return
+    names = {id(attempt): safe_line(_attempt_name(attempt), 60) for attempt in attempts}
+    width = max((len(name) for name in names.values()), default=0)
+    shown = []
+    last: Attempt | None = None
+    for number, line in enumerate(lines, 1):
+        name = names[id(line.attempt)] if line.attempt is not last else ""
+        last = line.attempt
+        colour = {True: "green", False: "red", None: None}[line.attempt.passed]
+        shown.append(f"{click.style(f'{name:{width}}', fg=colour)} {number:4} | {safe_text(line.text)}")
+    terminal.page("\n".join(shown))
+
+
+@click.command("compare")
+@click.argument("before", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("after", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@_JSON
+@_told
+def compare_command(before: Path, after: Path, as_json: bool) -> None:
+    """Whether the tree AFTER is better than the tree BEFORE, op by op, and what that rests on.
+
+    \b
+    otel-kernel-trace compare ./logs/yesterday ./logs/today
+    """
+    trees = Tree(before), Tree(after)
+    found = compare(*(tree.summaries() for tree in trees))
+    if as_json:
+        ops: list[Json] = [documents.of_comparison(one) for one in found]
+        _say_json("compare", trees[1], before_log_dir=trees[0].log_dir, ops=ops)
+        return
+    rows = [
+        [
+            one.op_name,
+            f"{_percent(one.before.pass_rate)} -> {_percent(one.after.pass_rate)}",
+            f"{speedup(one.before.best_speedup)} -> {speedup(one.after.best_speedup)}",
+            f"{count(one.before.steps)} -> {count(one.after.steps)}",
+            f"{count(one.before.tokens)} -> {count(one.after.tokens)}",
+            "; ".join(
+                [f"worse: {', '.join(one.regressed)}"] * bool(one.regressed)
+                + [f"better: {', '.join(one.improved)}"] * bool(one.improved)
+            )
+            or "the same",
+            one.basis,
+        ]
+        for one in found
+    ]
+    head = ["OP", "PASSED", "BEST SPEEDUP", "STEPS TO PASS", "TOKENS TO PASS", "VERDICT", "RESTS ON"]
+    lines = terminal.table(head, rows, colour=_verdict_colour, width=terminal.width())
+    lines.append("Speedups, steps and tokens are medians of the tasks that passed.")
+    terminal.page("\n".join(lines))
+
+
+@click.command("recover")
+@_TREE
+@_JSON
+@_told
+def recover_command(log_dir: Path, as_json: bool) -> None:
+    """What was going on when it died: actions that began and did not end, with their prompts.
+
+    Of a pipeline that is running these are what it is at.
+
+    \b
+    otel-kernel-trace recover ./kernel_trace_logs
+    """
+    tree = Tree(log_dir)
+    pending = [
+        action
+        for summary in tree.summaries()
+        if summary.pending
+        for action in tree.task(summary.op_name, summary.task_id).actions
+        if action.is_pending
+    ]
+    last = tree.last_written()
+    if as_json:
+        told: list[Json] = [
+            documents.of_action(action, {name: _text(tree, action, name) for name in action.parts})
+            for action in pending
+        ]
+        _say_json("recover", tree, last_written_unix_nano=last, actions=told)
+        return
+    if not pending:
+        click.echo("Every action that began has ended.")
+        return
+    lines = [f"{len(pending)} actions began and did not end. Last written: {_moment(last)}."]
+    for action in pending:
+        lines += ["", _headline(action)]
+        since = duration(time.time_ns() - action.start) if action.start else "-"
+        known = duration(last - action.start) if action.start and last and last > action.start else "0 s"
+        lines.append(f"  began {_moment(action.start)}, {since} ago; at work for {known} at least")
+        lines += _texts(tree, action, (), is_whole=True)
+    terminal.page("\n".join(lines))
+
+
+# Which task, which attempt
+
+
+def _task_of(log_dir: Path, op: str, task: str | None) -> tuple[Tree, tuple[str, str]]:
+    if task is not None:
+        try:
+            return Tree(log_dir, only=(op, task)), (op, task)
+        except NoTreeError:
+            pass  # which there are says the whole tree
+    tree = Tree(log_dir)
+    tasks = [key[1] for key in tree.tasks() if key[0] == op]
+    if not tasks:
+        raise click.ClickException(_no_op(tree, op))
+    if task is None and len(tasks) == 1:
+        return tree, (op, tasks[0])
+    there = safe(_listed(tasks))
+    if task is None:
+        raise click.ClickException(f"op {safe(op)!r} has {len(tasks)} tasks, say which: {there}")
+    raise click.ClickException(f"op {safe(op)!r} has no task {safe(task)!r}; there are: {there}")
+
+
+def _no_op(tree: Tree, op: str) -> str:
+    ops = list(dict.fromkeys(key[0] for key in tree.tasks()))
+    return f"there is no op {safe(op)!r}; there are: {safe(_listed(ops))}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def _attempt_named(tree: Tree, op: str, name: str) -> Attempt:
+    task, colon, step = name.rpartition(":")
+    if not colon:
+        raise click.UsageError("with two attempts and no TASK, each is TASK:STEP")
+    if (op, task) not in tree.tasks():
+        raise click.ClickException(f"op {safe(op)!r} has no task {safe(task)!r}")
+    return _attempt_at(tree.task(op, task), step)
+
+
+def _attempt_at(task: Task, step: str) -> Attempt:
+    attempts = attempts_of(task)
+    for attempt in attempts:
+        if step == str(attempt.step):
+            return attempt
+    there = ", ".join(str(attempt.step) for attempt in attempts) or "none"
+    raise click.ClickException(
+        f"step {safe(step)} of task {safe(task.summary.task_id)!r} is no attempt; these are: {there}"
+    )
+
+
+def _attempt_name(attempt: Attempt) -> str:
+    verdict = {True: "passed", False: "failed", None: "not verified"}[attempt.passed]
+    if attempt.verification and attempt.passed and attempt.verification.speedup is not None:
+        verdict += f", {speedup(attempt.verification.speedup)}"
+    return f"{attempt.action.task_id} step {attempt.step} {attempt.action.action_type} ({verdict})"
+
+
+def _part_of(tree: Tree, attempt: Attempt, part: str) -> str:
+    if part == "result":
+        return code_of(tree, attempt)
+    found = attempt.action.parts.get(part)
+    if found is None:
+        there = ", ".join(sorted(attempt.action.parts)) or "none"
+        raise click.ClickException(f"step {attempt.step} has no part {part!r}; it has: {safe(there)}")
+    return tree.text(found)
+
+
+# How it is shown
+
+
+def _story(
+    tree: Tree,
+    task: Task,
+    actions: Sequence[Action],
+    parts: Sequence[str],
+    prices: Mapping[str, Price],
+    *,
+    is_whole: bool,
+) -> Iterator[str]:
+    summary = task.summary
+    outcome = click.style(summary.outcome.value, fg=terminal.COLOURS[summary.outcome.value], bold=True)
+    facts = [f"{summary.steps} steps"]
+    if summary.best_speedup is not None:
+        facts.append(f"best {speedup(summary.best_speedup)}")
+    if summary.tokens:
+        facts.append(f"{count(summary.tokens.input)} tokens in, {count(summary.tokens.output)} out")
+    cost = cost_of(tokens_by_model(task.actions), prices) if prices else None
+    if cost is not None:
+        facts.append(f"cost {cost:.4g}")
+    yield f"{click.style(safe_line(f'{summary.op_name} · {summary.task_id}'), bold=True)}  {outcome}  {', '.join(facts)}"
+    times = spent(task)
+    if times.total and not parts:
+        shares = ((name, getattr(times, name)) for name in ("model", "verify", "waiting", "unaccounted"))
+        yield f"{duration(times.total)}: " + ", ".join(f"{name} {duration(value)}" for name, value in shares)
+    for action in actions:
+        yield ""
+        yield _headline(action)
+        calls = [call for call in task.model_calls if call.parent_id and call.parent_id == action.span_id]
+        for call in calls if not parts else ():
+            took = duration(
+                call.end - call.start if call.start is not None and call.end is not None else None
+            )
+            used = f", {count(call.tokens.input)} in, {count(call.tokens.output)} out" if call.tokens else ""
+            yield click.style(
+                safe_line(f"  model call {call.model or call.name}: {took}{used} {call.error}"), dim=True
+            )
+        yield from _texts(tree, action, parts, is_whole=is_whole)
+
+
+def _headline(action: Action) -> str:
+    verdict = {True: click.style("passed", fg="green"), False: click.style("failed", fg="red"), None: ""}
+    facts = [verdict[action.passed], speedup(action.speedup) if action.speedup is not None else ""]
+    if action.is_pending:
+        facts.append(click.style("has not ended", fg="yellow"))
+    elif action.duration is not None:
+        facts.append(duration(action.duration))
+    if action.passed is None and action.error:
+        facts.append(click.style(safe_line(action.error, 100), fg="red"))
+    if action.model or action.tokens:
+        used = f"{count(action.tokens.input)} in, {count(action.tokens.output)} out" if action.tokens else ""
+        facts.append(" ".join(filter(None, [safe_line(action.model, 60), used])))
+    name = f"step {action.step}  {action.action_type}" + (f" ({action.copy})" if action.copy > 1 else "")
+    return "  ".join([click.style(safe_line(name), bold=True), *filter(None, facts)])
+
+
+def _texts(tree: Tree, action: Action, parts: Sequence[str], *, is_whole: bool) -> Iterator[str]:
+    for name in action.parts:
+        if (parts and name not in parts) or (not parts and name in _HIDDEN):
+            continue
+        text = _text(tree, action, name)
+        if text is None:
+            yield f"  {safe_line(name)}: its file is not there"
+            continue
+        if not text:
+            continue
+        most = None if is_whole else _EXCERPT_LINES.get(name, 3)
+        lines = text.rstrip("\n").split("\n", -1 if most is None else most)
+        shown = lines if most is None else lines[:most]
+        more = "" if len(shown) == len(lines) else " …"
+        yield click.style(f"  {safe_line(name)}{more}", fg="cyan")
+        code = _highlighted("\n".join(shown)) if name == "result" or name.startswith("source.") else None
+        for line in (code or safe_text("\n".join(shown))).split("\n"):
+            yield f"    {line}"
+    if action.profile and not parts:
+        told = ", ".join(f"{name} {value}" for name, value in action.profile.items())
+        yield f"  {click.style('profile', fg='cyan')} {safe_line(told)}"
+
+
+def _highlighted(code: str) -> str | None:
+    """Code with colours; None where there are none to be."""
+    if not click.get_current_context().color or len(code) > 500_000:
+        return None
+    from pygments import highlight
+    from pygments.formatters import TerminalFormatter
+    from pygments.lexers import CppLexer, PythonLexer
+
+    is_python = "def " in code or "import " in code
+    shown = highlight(safe_text(code), PythonLexer() if is_python else CppLexer(), TerminalFormatter())
+    return str(shown).rstrip("\n")
+
+
+def _text(tree: Tree, action: Action, name: str) -> str | None:
+    try:
+        return tree.text(action.parts[name])
+    except OSError:
+        return None
+
+
+def _now(summary: Summary) -> str:
+    if summary.pending:
+        return f"step {summary.last_step} {summary.last} has not ended"
+    if summary.first_pass is not None:
+        return f"passed at step {summary.first_pass}"
+    return f"step {summary.last_step} {summary.last}" if summary.last else "-"
+
+
+def _outcome_colour(column: int, text: str) -> str | None:
+    return terminal.COLOURS.get(text) if column == 2 else None
+
+
+def _verdict_colour(column: int, text: str) -> str | None:
+    if column != 5:
+        return None
+    return "red" if text.startswith("worse") else "green" if text.startswith("better") else None
+
+
+def _coloured(line: str) -> str:
+    text = safe_text(line)
+    if line.startswith(("---", "+++")):
+        return click.style(text, bold=True)
+    colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+    return click.style(text, fg=colour) if colour else text
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.0f} %"
+
+
+def _moment(nanoseconds: int | None) -> str:
+    if not nanoseconds:
+        return "at a time that is not known"
+    return datetime.fromtimestamp(nanoseconds / 1e9).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _passed_over(passed: Passed) -> str:
+    counts = {
+        "unreadable lines of the index passed over": passed.unreadable,
+        "strange files passed over": passed.strange,
+    }
+    return "".join(f"; {number} {what}" for what, number in counts.items() if number)
+
+
+# Costs and JSON
+
+
+def _prices(path: Path | None) -> Mapping[str, Price]:
+    if path is None:
+        return {}
+    try:
+        return read_prices(path)
+    except ValueError as error:
+        raise click.ClickException(safe(str(error))) from error
+
+
+def _costs(tree: Tree, summaries: Sequence[Summary], path: Path | None) -> list[float | None]:
+    if path is None:
+        return [None] * len(summaries)
+    prices = _prices(path)
+    return [cost_of(tokens_by_model(tree.task(s.op_name, s.task_id).actions), prices) for s in summaries]
+
+
+def _say_json(kind: str, tree: Tree, **fields: Json) -> None:
+    told = documents.of_document(kind, tree.log_dir, **fields)
+    # Escaped: what UTF-8 can't hold may be anywhere.
+    click.echo(json.dumps(told, indent=1))

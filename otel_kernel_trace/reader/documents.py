@@ -1,0 +1,175 @@
+"""What the readers find as JSON; docs/json.md describes every field.
+
+Times are nanoseconds since 1970 as integers, with OTLP's names for them; what is not known
+is null. Fields may be added; none is renamed or removed within a schema's version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from otel_kernel_trace.reader.attempts import Attempt, BlamedLine
+from otel_kernel_trace.reader.comparison import Comparison, Stats
+from otel_kernel_trace.reader.model import Action, ModelCall, Summary, Task, Tokens
+from otel_kernel_trace.reader.timeline import Spent
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+
+def of_document(kind: str, log_dir: str, **fields: Json) -> dict[str, Json]:
+    """A whole answer: which schema it has, of which tree it is, and its fields."""
+    return {"schema": f"otel-kernel-trace.{kind}.v1", "log_dir": log_dir, **fields}
+
+
+def of_summary(summary: Summary, first_error: str | None = None) -> dict[str, Json]:
+    """A task in a line."""
+    return {
+        "op_name": summary.op_name,
+        "task_id": summary.task_id,
+        "outcome": summary.outcome.value,
+        "steps": summary.steps,
+        "actions": summary.actions,
+        "verified": summary.verified,
+        "passed": summary.passed,
+        "first_pass_step": summary.first_pass,
+        "best_speedup": summary.best_speedup,
+        "tokens": of_tokens(summary.tokens),
+        "start_time_unix_nano": summary.start,
+        "end_time_unix_nano": summary.end,
+        "wall_time_nano": summary.wall_time,
+        "pending": summary.pending,
+        "last_action_type": summary.last,
+        "last_step": summary.last_step,
+        "first_failed_step": summary.first_failed,
+        **({} if first_error is None else {"first_error": first_error}),
+    }
+
+
+def of_tokens(tokens: Tokens | None) -> Json:
+    """What a model was paid for."""
+    return None if tokens is None else {"input": tokens.input, "output": tokens.output}
+
+
+def of_action(action: Action, texts: Mapping[str, str | None] | None = None) -> dict[str, Json]:
+    """One thing that an agent did; ``texts`` are those of its parts that are wanted."""
+    parts: dict[str, Json] = {}
+    for name, part in action.parts.items():
+        told: dict[str, Json] = {"path": part.path or None, "size": part.size, "sha256": part.sha256 or None}
+        if texts is not None and name in texts:
+            told["text"] = texts[name]
+        parts[name] = told
+    return {
+        "op_name": action.op_name,
+        "task_id": action.task_id,
+        "step": action.step,
+        "action_type": action.action_type,
+        "agent": action.agent.value if action.agent else None,
+        "copy": action.copy,
+        "start_time_unix_nano": action.start,
+        "end_time_unix_nano": action.end,
+        "pending": action.is_pending,
+        "passed": action.passed,
+        "error": action.error,
+        "speedup": action.speedup,
+        "profile": _json_of(action.profile),
+        "framework": action.framework,
+        "impl_type": action.impl_type,
+        "tokens": of_tokens(action.tokens),
+        "model": action.model,
+        "trace_id": action.trace_id,
+        "span_id": action.span_id,
+        "parent_span_id": action.parent_id,
+        "judges_span_id": action.judges,
+        "incomplete": action.incomplete,
+        "parts": parts,
+    }
+
+
+def of_call(call: ModelCall) -> dict[str, Json]:
+    """A request to a model."""
+    return {
+        "name": call.name,
+        "model": call.model,
+        "start_time_unix_nano": call.start,
+        "end_time_unix_nano": call.end,
+        "tokens": of_tokens(call.tokens),
+        "error": call.error,
+        "trace_id": call.trace_id,
+        "span_id": call.span_id,
+        "parent_span_id": call.parent_id,
+    }
+
+
+def of_spent(spent: Spent) -> dict[str, Json]:
+    """Where time went, in nanoseconds."""
+    return {f"{name}_nano": value for name, value in dataclasses.asdict(spent).items()}
+
+
+def of_task(
+    task: Task, actions: Iterable[dict[str, Json]], spent: Spent, cost: float | None
+) -> dict[str, Json]:
+    """All of a task."""
+    return {
+        **of_summary(task.summary),
+        "actions": list(actions),
+        "model_calls": [of_call(call) for call in task.model_calls],
+        "time": of_spent(spent),
+        "cost": cost,
+    }
+
+
+def of_attempt(attempt: Attempt) -> dict[str, Json]:
+    """Which attempt."""
+    return {
+        "task_id": attempt.action.task_id,
+        "step": attempt.step,
+        "action_type": attempt.action.action_type,
+        "passed": attempt.passed,
+        "speedup": attempt.verification.speedup if attempt.verification else None,
+        "verified_step": attempt.verification.step if attempt.verification else None,
+    }
+
+
+def of_blame(lines: Iterable[BlamedLine]) -> list[Json]:
+    """Lines of a kernel, each with the attempt that brought it."""
+    return [
+        {"line": number, "text": line.text, **of_attempt(line.attempt)}
+        for number, line in enumerate(lines, 1)
+    ]
+
+
+def of_comparison(comparison: Comparison) -> dict[str, Json]:
+    """An op in two trees."""
+    return {
+        "op_name": comparison.op_name,
+        "before": _of_stats(comparison.before),
+        "after": _of_stats(comparison.after),
+        "p_value": comparison.p_value,
+        "regressed": list(comparison.regressed),
+        "improved": list(comparison.improved),
+        "basis": comparison.basis,
+    }
+
+
+def _of_stats(stats: Stats) -> dict[str, Json]:
+    return {
+        "tasks": stats.tasks,
+        "judged": stats.judged,
+        "passed": stats.passed,
+        "pass_rate": stats.pass_rate,
+        "median_best_speedup": stats.best_speedup,
+        "measured": stats.measured,
+        "median_steps_to_pass": stats.steps,
+        "median_tokens_to_pass": stats.tokens,
+    }
+
+
+def _json_of(value: object) -> Json:
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _json_of(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_of(item) for item in value]
+    return str(value)

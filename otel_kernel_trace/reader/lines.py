@@ -1,0 +1,209 @@
+"""The few facts in a line of an index that a summary needs, without parsing the rest.
+
+A tree of 100,000 records has some 400 MB of lines, which no JSON parser reads in a second.
+Lines as :mod:`otel_kernel_trace.otlp` writes them are therefore looked at as bytes: a key
+with its quotation marks can't stand inside a text, where JSON escapes those. What has
+another form is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from otel_kernel_trace import attributes
+from otel_kernel_trace.indexed import Passed, spans_of
+from otel_kernel_trace.modelcalls import is_model_call
+from otel_kernel_trace.reader.measurements import speedup_in
+from otel_kernel_trace.reader.model import Tokens
+from otel_kernel_trace.record import attributes_of, read_record
+
+_NO_TOKENS: Final = Tokens()
+
+
+class Line(NamedTuple):
+    """What a summary needs of a span."""
+
+    op_name: str
+    task_id: str
+    span: tuple[str, str]
+    """Trace id and span id."""
+    start: int
+    end: int
+    """0 where it has not ended."""
+    action_type: str | None
+    """None for a task's root span."""
+    step: int
+    copy: int
+    is_error: bool
+    passed: bool | None
+    speedup: float | None
+    tokens: Tokens
+
+
+_TEXT = rb'"((?:[^"\\]|\\.)*)"'
+_HEAD = (
+    rb'"traceId":"([0-9a-f]{32})","spanId":"([0-9a-f]{16})"(?:,"traceState":"[^"\\]*")?'
+    rb'(?:,"parentSpanId":"[0-9a-f]{16}")?,"flags":[0-9]+,"name":"(?:[^"\\]|\\.)*","kind":[0-9],'
+    rb'"startTimeUnixNano":"([0-9]{1,20})"(?:,"endTimeUnixNano":"([0-9]{1,20})")?'
+    rb'(?:,"status":\{"code":([12])(?:,"message":"(?:[^"\\]|\\.)*")?\})?,"attributes":\['
+)
+_LINE = re.compile(
+    _HEAD + rb'(?:\{"key":"kernel_trace\.(?:'
+    rb'(pending)","value":\{"boolValue":true\}\}|'
+    rb'op_name","value":\{"stringValue":' + _TEXT + rb"\}\},"
+    rb'\{"key":"kernel_trace\.task_id","value":\{"stringValue":' + _TEXT + rb"\}\}"
+    rb'(?:,\{"key":"kernel_trace\.step","value":\{"intValue":"([0-9]{1,10})"\}\})?'
+    rb'(?:,\{"key":"kernel_trace\.action_type","value":\{"stringValue":' + _TEXT + rb"\}\})?"
+    rb'(?:,\{"key":"kernel_trace\.verify\.result","value":\{"stringValue":' + _TEXT + rb"\}\})?"
+    rb'(?:,\{"key":"gen_ai\.usage\.input_tokens","value":\{"intValue":"([0-9]{1,15})"\}\})?'
+    rb'(?:,\{"key":"gen_ai\.usage\.output_tokens","value":\{"intValue":"([0-9]{1,15})"\}\})?'
+    rb'(?:,\{"key":"kernel_trace\.copy","value":\{"intValue":"([0-9]{1,6})"\}\})?))?'
+)
+"""A line up to what a summary needs, as :mod:`otel_kernel_trace.index` puts it."""
+_IDS = re.compile(rb'"spans":\[\{"traceId":"([0-9a-f]{32})","spanId":"([0-9a-f]{16})"')
+_ERROR_LOG = re.compile(rb'\{"key":"kernel_trace\.part\.error_log\.path","value":\{"stringValue":' + _TEXT)
+_STATUS = re.compile(rb'"status":\{"code":2,"message":' + _TEXT)
+_STRING = re.compile(_TEXT)
+_SPANS = b'"spans":[{'
+_PART = b'{"key":"kernel_trace.part.'
+_OURS = (_PART, b'{"key":"kernel_trace.op_name"', b'{"key":"kernel_trace.action_type"')
+
+
+_PROFILE = f'{{"key":"{attributes.VERIFY_PROFILE}","value":{{"stringValue":'.encode()
+
+
+def key_of(line: bytes) -> tuple[str, str] | None:
+    """Trace id and span id of a line's first span."""
+    found = _IDS.search(line)
+    return (found[1].decode(), found[2].decode()) if found else None
+
+
+def error_log_in(line: bytes) -> str:
+    """The path of a line's error log; empty for none."""
+    found = _ERROR_LOG.search(line)
+    return _text(found[1]) if found else ""
+
+
+def status_in(line: bytes) -> str:
+    """The message of a line's status; empty for none."""
+    found = _STATUS.search(line)
+    return _text(found[1]) if found else ""
+
+
+class Begun(NamedTuple):
+    """A line of an action that had begun."""
+
+    span: tuple[str, str]
+    """Trace id and span id."""
+
+
+class LineReader:
+    """Reads the lines of an index, of which most begin alike."""
+
+    def __init__(self, passed: Passed) -> None:
+        self._passed = passed
+        self._prefix = b"\0"
+        """A line up to its span."""
+
+    def read(self, line: bytes) -> Sequence[Line | Begun]:
+        """What the spans of actions and tasks in a line say."""
+        if not line.startswith(self._prefix):
+            at = line.find(_SPANS) + len(_SPANS)
+            self._prefix = line[:at] if at >= len(_SPANS) else b"\0"
+        found = _LINE.match(line, len(self._prefix))
+        if found is None:
+            return self._parsed(line)
+        (
+            trace_id, span_id, start, end, status,
+            pending, op_name, task_id, step, action_type, result, asked, said, copy,
+        ) = found.groups()  # fmt: skip
+        span = (trace_id.decode(), span_id.decode())
+        if pending:
+            return (Begun(span),)
+        if op_name is None:
+            # A model call, as a rule.
+            return self._parsed(line) if any(line.find(key, found.end()) >= 0 for key in _OURS) else ()
+        if action_type is None and line.find(_PART, found.end()) >= 0:
+            return self._parsed(line)  # an action by its parts alone
+        passed = None if result is None else attributes.has_passed(_text(result))
+        speedup = None
+        if passed:
+            at = line.find(_PROFILE, found.end())
+            profile = _STRING.match(line, at + len(_PROFILE)) if at >= 0 else None
+            speedup = None if profile is None else speedup_in(_text(profile[1]))
+        return (
+            Line(
+                _text(op_name),
+                _text(task_id),
+                span,
+                int(start),
+                int(end or 0),
+                None if action_type is None else _text(action_type),
+                int(step or 0),
+                int(copy or 1),
+                status == b"2",
+                passed,
+                speedup,
+                Tokens(int(asked or 0), int(said or 0)) if asked or said else _NO_TOKENS,
+            ),
+        )
+
+    def _parsed(self, line: bytes) -> Sequence[Line | Begun]:
+        return [found for span in spans_of(line, self._passed) if (found := _line_of(span)) is not None]
+
+
+def _line_of(span: ReadableSpan) -> Line | Begun | None:
+    """The same of a span; None for one that is neither an action nor a task."""
+    given = attributes_of(span)
+    record = read_record(span)
+    context = span.context
+    key = (f"{context.trace_id:032x}", f"{context.span_id:016x}") if context else ("", "")
+    if given.get(attributes.PENDING) is True:
+        return Begun(key)
+    if record is None:
+        if attributes.OP_NAME not in given or is_model_call(given):
+            return None
+        op_name = attributes.text(given.get(attributes.OP_NAME))
+        task_id = attributes.text(given.get(attributes.TASK_ID, "unknown"))
+        step, copy, action_type = 0, 1, None
+    else:
+        op_name, task_id, action_type = record.op_name, record.task_id, record.action_type
+        step, copy = record.step or 0, record.copy
+    verdict, profile = given.get(attributes.VERIFY_RESULT), given.get(attributes.VERIFY_PROFILE)
+    return Line(
+        op_name,
+        task_id,
+        key,
+        span.start_time or 0,
+        span.end_time or 0,
+        action_type,
+        step,
+        copy,
+        span.status.status_code is StatusCode.ERROR,
+        None if verdict is None else attributes.has_passed(verdict),
+        None if profile is None else speedup_in(attributes.text(profile)),
+        tokens_in(given) or _NO_TOKENS,
+    )
+
+
+def tokens_in(given: Mapping[str, AttributeValue]) -> Tokens | None:
+    """Tokens by the names of the GenAI conventions; None where there are none."""
+    numbers = [
+        value if type(value := given.get(name)) is int and value > 0 else 0
+        for name in (attributes.GEN_AI_INPUT_TOKENS, attributes.GEN_AI_OUTPUT_TOKENS)
+    ]
+    return Tokens(*numbers) if any(numbers) else None
+
+
+def _text(raw: bytes) -> str:
+    if b"\\" in raw:
+        text = json.loads(b'"%b"' % raw)
+        return text if isinstance(text, str) else ""
+    return raw.decode("utf-8", "surrogatepass")

@@ -1,0 +1,171 @@
+"""What a tree tells, as plain values.
+
+Times are in nanoseconds, those of a clock since 1970. Ids are in hexadecimal, empty where
+there are none. Where a tree has no index, or an action no line in it, its times, verdict
+and tokens are not known: they are None, never made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+from otel_kernel_trace.actions import Agent
+
+
+class Outcome(Enum):
+    """How a task ended, or that it did not."""
+
+    PASSED = "passed"
+    """A verification passed."""
+    FAILED = "failed"
+    """It ended, there were verifications, and none passed."""
+    UNVERIFIED = "unverified"
+    """It ended, and no verification has a verdict."""
+    UNFINISHED = "unfinished"
+    """It has not ended: it is running, or its process died."""
+    UNKNOWN = "unknown"
+    """The tree has no index that would say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A text of an action, and where it is."""
+
+    name: str
+    """``prompt``, ``reasoning``, ``result`` …, of a verification also ``source.reference`` and so on."""
+    path: str = ""
+    """Of its file below the tree's root; empty where only the index has the text."""
+    size: int | None = None
+    """In bytes; None where it was not asked for."""
+    sha256: str = ""
+    offset: int | None = None
+    """Where the text begins in the file; None where it is all of it."""
+    inline: str | None = None
+    """The text itself, where no file has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What a model was paid for."""
+
+    input: int = 0
+    output: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(self.input + other.input, self.output + other.output)
+
+    def __bool__(self) -> bool:
+        return bool(self.input or self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that an agent did."""
+
+    op_name: str
+    task_id: str
+    step: int
+    action_type: str
+    """Name of an :class:`~otel_kernel_trace.ActionType` member, or of any agent."""
+    agent: Agent | None
+    """None for agents of the program's own."""
+    copy: int = 1
+    """Which of several judgements of its step it is."""
+    start: int | None = None
+    end: int | None = None
+    """None where it has not ended, or the time is not known."""
+    is_pending: bool = False
+    """Whether it began and has not ended."""
+    passed: bool | None = None
+    """A Verifier's verdict."""
+    error: str = ""
+    """Why its span is an error: an exception, a verification that failed."""
+    speedup: float | None = None
+    profile: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    """Measurements of a Verifier."""
+    framework: str = ""
+    """What the reference is written in."""
+    impl_type: str = ""
+    """What the kernel is written in."""
+    tokens: Tokens | None = None
+    model: str = ""
+    """Name of the model that answered."""
+    trace_id: str = ""
+    span_id: str = ""
+    parent_id: str = ""
+    judges: str = ""
+    """Id of the span that a Conductor's action judges."""
+    incomplete: str = ""
+    """What is known to be missing, a line each."""
+    parts: Mapping[str, Part] = field(default_factory=lambda: MappingProxyType({}))
+    """By name, in the order in which they were given."""
+
+    @property
+    def duration(self) -> int | None:
+        """Nanoseconds that it took."""
+        return None if self.start is None or self.end is None else self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A request to a model, as another instrumentation saw it."""
+
+    name: str
+    start: int | None
+    end: int | None
+    model: str
+    tokens: Tokens | None
+    error: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A task in a line."""
+
+    op_name: str
+    task_id: str
+    outcome: Outcome
+    steps: int
+    """Number of the last step."""
+    actions: int
+    """All of them, a Conductor's too."""
+    verified: int
+    """Verifications that have a verdict."""
+    passed: int
+    """Of these, how many passed."""
+    first_pass: int | None
+    """The step of the first verification that passed."""
+    best_speedup: float | None
+    """Of verifications that passed."""
+    tokens: Tokens
+    start: int | None
+    end: int | None
+    """When what is known of it ended; it may go on."""
+    wall_time: int | None
+    """Nanoseconds of its runs, without the time between them."""
+    pending: int
+    """Actions that began and did not end."""
+    last: str
+    """Type of the action that began last."""
+    last_step: int
+    first_failed: int | None
+    """The step of the first verification or action that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All that is known of one attempt to produce a kernel."""
+
+    summary: Summary
+    actions: tuple[Action, ...]
+    """By step; what a Conductor said of one comes behind it."""
+    model_calls: tuple[ModelCall, ...]
+    """By start."""
+    runs: tuple[tuple[int, int | None], ...] = ()
+    """Begin and end of its root spans; None for an end that is not known."""

@@ -1,0 +1,129 @@
+"""How a task went, from what is known of its actions. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.reader.model import Outcome, Summary, Tokens
+
+
+class Done(NamedTuple):
+    """What a summary takes into account of an action."""
+
+    start: int
+    end: int
+    """0 where it has not ended, or nothing is known of that."""
+    is_error: bool
+    passed: bool | None
+    speedup: float | None
+    tokens: Tokens
+    run: str
+    """Trace id."""
+
+
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Mismatch)\b")
+_ERROR = re.compile(
+    r"\berror\b|\bfatal\b|mismatch|\bfailed\b|\bfailure\b|exception|\bundefined\b", re.IGNORECASE
+)
+
+Slot = tuple[int, str, int]
+"""Step, action type and copy: what an action of a task is called on disk."""
+
+
+def summary_of(
+    op_name: str,
+    task_id: str,
+    actions: Mapping[Slot, Done],
+    pending: Mapping[Slot, Done],
+    roots: Iterable[tuple[str, int, int]],
+    *,
+    is_indexed: bool = True,
+) -> Summary:
+    """A task in a line.
+
+    Args:
+        op_name, task_id: which.
+        actions: those that ended.
+        pending: those that began and did not end.
+        roots: trace id, start and end of each run's root span.
+        is_indexed: whether it is known when and how actions ended.
+    """
+    ended_runs = {run for run, _, _ in roots}
+    everything = {**actions, **pending}
+    verified = {slot: done for slot, done in actions.items() if done.passed is not None}
+    passes = {slot: done for slot, done in verified.items() if done.passed}
+    failed = [
+        slot[0]
+        for slot, done in actions.items()
+        if done.passed is False or (done.is_error and not done.passed)
+    ]
+    speedups = [done.speedup for done in passes.values() if done.speedup is not None]
+    last = max(everything, key=lambda slot: (everything[slot].start, slot), default=(0, "", 1))
+    times = [(done.run, done.start, done.end) for done in everything.values() if done.start]
+    times += [root for root in roots if root[1]]
+    return Summary(
+        op_name=op_name,
+        task_id=task_id,
+        outcome=_outcome(passes, verified, pending, everything, ended_runs, is_indexed=is_indexed),
+        steps=max((slot[0] for slot in everything), default=0),
+        actions=len(everything),
+        verified=len(verified),
+        passed=len(passes),
+        first_pass=min((slot[0] for slot in passes), default=None),
+        best_speedup=max(speedups, default=None),
+        tokens=sum((done.tokens for done in actions.values() if done.tokens), Tokens()),
+        start=min((start for _, start, _ in times), default=None),
+        end=max((max(start, end) for _, start, end in times), default=None),
+        wall_time=_wall_time(times),
+        pending=len(pending),
+        last=last[1],
+        last_step=last[0],
+        first_failed=min(failed, default=None),
+    )
+
+
+def error_line(log: str) -> str:
+    """The line of a log that says best what went wrong; empty where the log is.
+
+    The last line of a Python traceback, else the first that speaks of an error, else the first.
+    """
+    lines = [line.strip() for line in log.splitlines()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    if "Traceback (most recent call last)" in log and raised:
+        return raised[-1]
+    first = next((line for line in lines if line), "")
+    return next((line for line in lines if _ERROR.search(line)), first)
+
+
+def _outcome(
+    passes: Collection[Slot],
+    verified: Collection[Slot],
+    pending: Collection[Slot],
+    everything: Mapping[Slot, Done],
+    ended_runs: Collection[str],
+    *,
+    is_indexed: bool,
+) -> Outcome:
+    if passes:
+        return Outcome.PASSED
+    if not is_indexed:
+        return Outcome.UNKNOWN
+    if pending or any(done.run and done.run not in ended_runs for done in everything.values()):
+        return Outcome.UNFINISHED
+    return Outcome.FAILED if verified else Outcome.UNVERIFIED
+
+
+def _wall_time(times: Iterable[tuple[str, int, int]]) -> int | None:
+    runs: dict[str, tuple[int, int]] = {}
+    for run, start, end in times:
+        first, last = runs.get(run, (start, start))
+        runs[run] = (min(first, start), max(last, end, start))
+    return sum(last - first for first, last in runs.values()) if runs else None
+
+
+def is_verifier(action_type: str) -> bool:
+    """Whether actions of a type have verdicts."""
+    return agent_of(action_type) is Agent.VERIFIER

@@ -1,0 +1,116 @@
+"""Spans of an index as values of the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from otel_kernel_trace import attributes
+from otel_kernel_trace.actions import agent_of
+from otel_kernel_trace.index import GIVEN
+from otel_kernel_trace.modelcalls import read_model_call
+from otel_kernel_trace.reader.lines import tokens_in
+from otel_kernel_trace.reader.measurements import profile_in, speedup_in
+from otel_kernel_trace.reader.model import Action, ModelCall, Part, Tokens
+from otel_kernel_trace.record import Record, attributes_of
+from otel_kernel_trace.reference import Reference, references_in
+
+_SOURCES = "kernel_trace.verify."
+
+
+def action_of(span: ReadableSpan, record: Record) -> Action:
+    """An action by its line; ``record`` is the span's."""
+    given = attributes_of(span)
+    profile = given.get(attributes.VERIFY_PROFILE)
+    verdict = given.get(attributes.VERIFY_RESULT)
+    context, parent = span.context, span.parent
+    has_failed = span.status.status_code is StatusCode.ERROR
+    return Action(
+        op_name=record.op_name,
+        task_id=record.task_id,
+        step=record.step or 0,
+        action_type=record.action_type,
+        agent=agent_of(record.action_type),
+        copy=record.copy,
+        start=span.start_time or None,
+        end=None if record.is_pending else span.end_time or None,
+        is_pending=record.is_pending,
+        passed=None if verdict is None else attributes.has_passed(verdict),
+        error=(span.status.description or "error") if has_failed else "",
+        speedup=speedup_in(profile) if isinstance(profile, str) else None,
+        profile=profile_in(profile) if isinstance(profile, str) else MappingProxyType({}),
+        framework=attributes.text(given.get(attributes.VERIFY_FRAMEWORK, "")),
+        impl_type=attributes.text(given.get(attributes.VERIFY_IMPL_TYPE, "")),
+        tokens=tokens_in(given),
+        model=attributes.text(given.get(attributes.GEN_AI_RESPONSE_MODEL, "")),
+        trace_id=f"{context.trace_id:032x}" if context else "",
+        span_id=f"{context.span_id:016x}" if context else "",
+        parent_id=f"{parent.span_id:016x}" if parent else "",
+        judges=f"{record.judges:016x}" if record.judges else "",
+        incomplete=record.incomplete,
+        parts=MappingProxyType(_parts_of(given)),
+    )
+
+
+def _parts_of(given: Mapping[str, AttributeValue]) -> dict[str, Part]:
+    references = references_in(given)
+    parts: dict[str, Part] = {}
+    names = [*given, *references]
+    for attribute in names:
+        name = part_name(attribute)
+        if name is None or name in parts:
+            continue
+        reference = references.get(attribute)
+        if reference is not None:
+            parts[name] = _part(name, reference)
+        elif attribute in given and not _is_mark(attribute, references):
+            parts[name] = Part(name, inline=attributes.text(given[attribute]))
+    # Where the file has what was parsed out of a reply, the reply itself.
+    result = attributes.PART_PREFIX + attributes.RESULT
+    if result in references:
+        if GIVEN + result in references:
+            parts["reply"] = _part("reply", references[GIVEN + result])
+        elif result in given:
+            parts["reply"] = Part("reply", inline=attributes.text(given[result]))
+    return parts
+
+
+def _part(name: str, reference: Reference) -> Part:
+    return Part(name, reference.path, reference.size, reference.sha256, reference.offset)
+
+
+def part_name(attribute: str) -> str | None:
+    """What a part is called whose text an attribute holds; None for another attribute."""
+    if attribute.startswith(attributes.PART_PREFIX):
+        return attribute[len(attributes.PART_PREFIX) :]
+    if attribute.startswith(f"{_SOURCES}source."):
+        return attribute[len(_SOURCES) :]
+    return None
+
+
+def _is_mark(attribute: str, references: Mapping[str, Reference]) -> bool:
+    """Whether an attribute says where another's text is."""
+    name, _, mark = attribute.rpartition(".")
+    return name in references and mark in ("path", "sha256", "size", "offset")
+
+
+def call_of(span: ReadableSpan) -> ModelCall:
+    """A model call by its line."""
+    call = read_model_call(attributes_of(span))
+    context, parent = span.context, span.parent
+    has_failed = span.status.status_code is StatusCode.ERROR
+    return ModelCall(
+        name=span.name,
+        start=span.start_time or None,
+        end=span.end_time or None,
+        model=(call.model or "") if call else "",
+        tokens=Tokens(call.input_tokens or 0, call.output_tokens or 0) if call else None,
+        error=(span.status.description or "error") if has_failed else "",
+        trace_id=f"{context.trace_id:032x}" if context else "",
+        span_id=f"{context.span_id:016x}" if context else "",
+        parent_id=f"{parent.span_id:016x}" if parent else "",
+    )

@@ -1,0 +1,140 @@
+"""Where the time of a task went. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from otel_kernel_trace.actions import Agent
+from otel_kernel_trace.reader.model import Action, ModelCall, Task, Tokens
+
+MODEL, VERIFY, WAITING, UNACCOUNTED = "model", "verify", "waiting", "unaccounted"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Something that took time."""
+
+    name: str
+    kind: str
+    """``task``, ``action`` or ``model``."""
+    start: int
+    end: int
+    is_error: bool
+    step: int
+    """0 for a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Nanoseconds of a task's runs, by what they were spent on; together they are its wall time."""
+
+    model: int = 0
+    """A model was asked."""
+    verify: int = 0
+    """A Verifier was at work, and no model."""
+    waiting: int = 0
+    """No action was at work."""
+    unaccounted: int = 0
+    """Another agent was at work, and nothing says on what: its model's instrumentation is not there."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.model + self.verify + self.waiting + self.unaccounted
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs, in a currency of the user's, for a million tokens."""
+
+    input: float
+    output: float
+
+
+def bars_of(task: Task) -> list[Bar]:
+    """What has both a start and an end, by start."""
+    bars = [Bar("task", "task", start, end, False, 0) for start, end in task.runs if end is not None]
+    bars += [
+        Bar(a.action_type, "action", a.start, a.end, bool(a.error), a.step)
+        for a in task.actions
+        if a.start is not None and a.end is not None
+    ]
+    steps = {action.span_id: action.step for action in task.actions if action.span_id}
+    bars += [
+        Bar(c.model or c.name, "model", c.start, c.end, bool(c.error), steps.get(c.parent_id, 0))
+        for c in task.model_calls
+        if c.start is not None and c.end is not None
+    ]
+    return sorted(bars, key=lambda bar: (bar.start, -bar.end))
+
+
+def spent(task: Task) -> Spent:
+    """Where a task's wall time went. What went on at once is counted once, a model's time first."""
+    calls = [(c.start, c.end) for c in task.model_calls if c.start is not None and c.end is not None]
+    verifiers = list(_times(task.actions, is_verifier=True))
+    others = list(_times(task.actions, is_verifier=False))
+    runs: dict[str, list[tuple[int, int]]] = {}
+    for action in task.actions:
+        if action.start is not None and action.end is not None:
+            runs.setdefault(action.trace_id, []).append((action.start, action.end))
+    whole = [(min(s for s, _ in times), max(e for _, e in times)) for times in runs.values()]
+    whole += [(start, end) for start, end in task.runs if end is not None]
+    model = _union(calls)
+    with_verify = _union([*calls, *verifiers])
+    with_others = _union([*calls, *verifiers, *others])
+    everything = _union([*calls, *verifiers, *others, *whole])
+    return Spent(
+        model=_length(model),
+        verify=_length(with_verify) - _length(model),
+        unaccounted=_length(with_others) - _length(with_verify),
+        waiting=_length(everything) - _length(with_others),
+    )
+
+
+def cost_of(tokens_by_model: Iterable[tuple[str, Tokens]], prices: Mapping[str, Price]) -> float | None:
+    """What tokens cost; None where a model that was paid for has no price."""
+    total = 0.0
+    for model, tokens in tokens_by_model:
+        if not tokens:
+            continue
+        price = prices.get(model)
+        if price is None:
+            return None
+        total += (tokens.input * price.input + tokens.output * price.output) / 1e6
+    return total
+
+
+def tokens_by_model(actions: Iterable[Action]) -> list[tuple[str, Tokens]]:
+    """Tokens of actions, by model."""
+    found: dict[str, Tokens] = {}
+    for action in actions:
+        if action.tokens:
+            found[action.model] = found.get(action.model, Tokens()) + action.tokens
+    return sorted(found.items())
+
+
+def calls_of(action: Action, calls: Iterable[ModelCall]) -> list[ModelCall]:
+    """The model calls right inside an action."""
+    return [call for call in calls if call.parent_id and call.parent_id == action.span_id]
+
+
+def _times(actions: Iterable[Action], *, is_verifier: bool) -> Iterable[tuple[int, int]]:
+    for action in actions:
+        is_timed = action.start is not None and action.end is not None
+        if is_timed and (action.agent is Agent.VERIFIER) is is_verifier:
+            yield action.start or 0, action.end or 0
+
+
+def _union(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _length(intervals: Iterable[tuple[int, int]]) -> int:
+    return sum(end - start for start, end in intervals)

@@ -1,0 +1,431 @@
+"""A tree of records, finished or still being written, with an index or without."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import BinaryIO
+
+from opentelemetry.sdk.trace import ReadableSpan
+
+from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.attributes import TASK_ID
+from otel_kernel_trace.filenames import NUMBERED
+from otel_kernel_trace.found import Unindexed
+from otel_kernel_trace.index import FOLDER, LINES
+from otel_kernel_trace.indexed import MAX_LINE_BYTES, Passed, spans_of
+from otel_kernel_trace.modelcalls import is_model_call
+from otel_kernel_trace.names import safe_name
+from otel_kernel_trace.reader.lines import Begun, Line, LineReader, error_log_in, key_of, status_in
+from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task, Tokens
+from otel_kernel_trace.reader.outcome import Done, Slot, error_line, summary_of
+from otel_kernel_trace.reader.spans import action_of, call_of, part_name
+from otel_kernel_trace.record import attributes_of, read_record
+from otel_kernel_trace.store import Folder, Store
+
+TaskKey = tuple[str, str]
+"""Op name and task id."""
+
+_Place = tuple[str, int]
+"""Of a line: its shard, and where it begins there."""
+
+_UNKNOWN = Done(0, 0, False, None, None, Tokens(), "")
+_PREFIXES = [NUMBERED[name] for name in ("design", "akg_agents")]
+"""Layouts whose names begin differently."""
+_WORDS = re.compile(r"[0-9]+|[^0-9]+")
+
+
+class NoTreeError(Exception):
+    """A folder has neither an index nor a file that is named as those of a tree."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a task."""
+
+    actions: dict[Slot, Done] = field(default_factory=dict)
+    places: dict[Slot, _Place] = field(default_factory=dict)
+    roots: list[tuple[str, int, int]] = field(default_factory=list)
+    """Trace id, start and end of root spans."""
+
+
+class Tree:
+    """What a tree tells, as it is now; :meth:`refresh` takes in what came since.
+
+    Nothing is written, and nothing outside the folder is read. Not thread-safe.
+
+    Args:
+        log_dir: root of the tree.
+        only: the one task that matters; others are not looked for, which is faster.
+
+    Raises:
+        NoTreeError: the folder holds no tree, or no such task.
+        OSError: the folder can't be read.
+    """
+
+    def __init__(self, log_dir: str | os.PathLike[str], *, only: TaskKey | None = None) -> None:
+        self.log_dir = os.path.realpath(os.path.expanduser(log_dir))
+        self.passed = Passed()
+        """What was passed over, and why."""
+        os.listdir(self.log_dir)
+        self._store = Store(self.log_dir)
+        self._only = only
+        self._lines = LineReader(self.passed)
+        self._read: dict[str, int] = {}
+        """By shard, how much of it was read."""
+        self._tasks: dict[TaskKey, _Known] = {}
+        self._begun: dict[tuple[str, str], _Place] = {}
+        """By span, lines of actions that have begun and, as far as is known, not ended."""
+        self._pending: dict[TaskKey, dict[Slot, tuple[Done, _Place]]] = {}
+        self._calls: dict[str, list[_Place]] = {}
+        """By trace id, lines of model calls."""
+        self._unindexed: dict[TaskKey, dict[Slot, dict[str, str]]] = {}
+        """Paths by attribute, of actions of which no line tells."""
+        self.refresh()
+        if only is not None and only not in self.tasks():
+            raise NoTreeError(f"there is no task {only[1]!r} of op {only[0]!r} in {os.fspath(log_dir)}")
+        if not self.tasks():
+            raise NoTreeError(
+                f"there is no record in {os.fspath(log_dir)}: expected the root of a tree, with a folder "
+                "for every operator"
+            )
+
+    def refresh(self) -> bool:
+        """Take in what was written since; whether there was anything."""
+        is_new = False
+        for shard in self._shards():
+            is_new |= self._read_shard(shard)
+        if is_new or not self._read:
+            self._pending = self._read_begun()
+            is_new |= self._find_unindexed()
+        return is_new
+
+    def tasks(self) -> list[TaskKey]:
+        """Op name and task id of all tasks, in order of both."""
+        return sorted({*self._tasks, *self._pending, *self._unindexed}, key=_natural)
+
+    def summaries(self) -> list[Summary]:
+        """Every task in a line, in order of op and task."""
+        return [self.summary(*key) for key in self.tasks()]
+
+    def summary(self, op_name: str, task_id: str) -> Summary:
+        """A task in a line.
+
+        Raises:
+            KeyError: there is no such task.
+        """
+        key = (op_name, task_id)
+        known, pending = self._tasks.get(key), self._pending.get(key, {})
+        unindexed = self._unindexed.get(key, {})
+        if known is None and not pending and not unindexed:
+            raise KeyError(key)
+        actions = dict(known.actions) if known else {}
+        for slot in unindexed:
+            actions.setdefault(slot, _UNKNOWN)
+        return summary_of(
+            op_name,
+            task_id,
+            actions,
+            {slot: done for slot, (done, _) in pending.items() if slot not in actions},
+            known.roots if known else (),
+            is_indexed=bool(known or pending),
+        )
+
+    def task(self, op_name: str, task_id: str) -> Task:
+        """All that is known of a task.
+
+        Raises:
+            KeyError: there is no such task.
+        """
+        key = (op_name, task_id)
+        summary = self.summary(op_name, task_id)
+        known = self._tasks.get(key, _Known())
+        places = {slot: place for slot, (_, place) in self._pending.get(key, {}).items()} | known.places
+        actions = {
+            slot: action for slot, place in places.items() if (action := self._action(key, slot, place))
+        }
+        for slot, paths in self._unindexed.get(key, {}).items():
+            actions[slot] = _with_paths(actions.get(slot) or _named(key, slot), paths)
+        runs = {action.trace_id for action in actions.values()} | {run for run, _, _ in known.roots}
+        calls = [
+            call for run in sorted(runs) for place in self._calls.get(run, ()) for call in self._call(place)
+        ]
+        return Task(
+            summary,
+            tuple(sorted(actions.values(), key=_order)),
+            tuple(sorted(calls, key=lambda call: call.start or 0)),
+            tuple((start, end or None) for _, start, end in sorted(known.roots, key=lambda root: root[1])),
+        )
+
+    def first_error(self, summary: Summary, most: int = 16_384) -> str:
+        """The line that says best why the first failed verification of a task failed; empty for none.
+
+        Args:
+            summary: of a task of this tree.
+            most: bytes of its log that are looked at.
+        """
+        known = self._tasks.get((summary.op_name, summary.task_id))
+        for slot in sorted(known.actions) if known and summary.first_failed is not None else ():
+            done = known.actions[slot] if known else _UNKNOWN
+            if slot[0] == summary.first_failed and (done.is_error or done.passed is False) and known:
+                return self._first_error_at(known.places[slot], most)
+        return ""
+
+    def _first_error_at(self, place: _Place, most: int) -> str:
+        shard, offset = place
+        try:
+            with self._store.open(FOLDER, shard) as file:
+                file.seek(offset)
+                line = file.readline(MAX_LINE_BYTES)
+            path = error_log_in(line)
+            log = self._store.read_at(path, 0, most).decode("utf-8", "replace") if path else ""
+        except OSError:
+            return ""
+        return error_line(log) or status_in(line)
+
+    def text(self, part: Part, most: int | None = None) -> str:
+        """A part's text; what UTF-8 can't hold is replaced.
+
+        Args:
+            part: of an action of this tree.
+            most: bytes that are read.
+
+        Raises:
+            OSError: its file is gone, is no plain file, or lies outside the tree.
+        """
+        return self.content(part, most).decode("utf-8", "replace")
+
+    def content(self, part: Part, most: int | None = None) -> bytes:
+        """A part's bytes, as :meth:`text`."""
+        if part.inline is not None:
+            return part.inline.encode("utf-8", "surrogatepass")[:most]
+        size = -1 if part.offset is None else part.size or 0
+        if most is not None:
+            size = most if size < 0 else min(size, most)
+        return self._store.read_at(part.path, part.offset or 0, size)
+
+    def last_written(self) -> int | None:
+        """When the index was last added to, in nanoseconds since 1970; None where there is none."""
+        times = []
+        for shard in self._shards():
+            with contextlib.suppress(OSError):
+                times.append(self._store.changed("/".join((*FOLDER, shard))))
+        return max(times, default=None)
+
+    def changed(self, path: str) -> int:
+        """When a file was last changed, in nanoseconds since 1970.
+
+        Raises:
+            OSError: it is not there.
+        """
+        return self._store.changed(path)
+
+    # The index
+
+    def _shards(self) -> list[str]:
+        try:
+            return sorted(name for name in self._store.entries(FOLDER) if name.endswith(LINES))
+        except OSError:
+            return []
+
+    def _read_shard(self, shard: str) -> bool:
+        begin = self._read.get(shard, 0)
+        try:
+            file = self._store.open(FOLDER, shard)
+        except OSError:
+            self.passed.strange += shard not in self._read
+            self._read.setdefault(shard, 0)
+            return False
+        with file:
+            try:
+                size = file.seek(0, os.SEEK_END)
+                if size < begin:
+                    begin = 0  # another file of that name
+                file.seek(begin)
+            except OSError:  # a pipe
+                return False
+            if size == begin:
+                self._read.setdefault(shard, begin)
+                return False
+            if self._only is not None:
+                self._read[shard] = self._read_lines_of(self._only, shard, file, begin, size)
+                return self._read[shard] > begin
+            at = begin
+            while at < size and (line := file.readline(MAX_LINE_BYTES)):
+                if not line.endswith(b"\n"):
+                    break  # is being written, or was cut
+                self._take(line, (shard, at))
+                at += len(line)
+            self._read[shard] = at
+        return at > begin
+
+    def _take(self, line: bytes, place: _Place) -> None:
+        found = self._lines.read(line)
+        for one in found:
+            if isinstance(one, Begun):
+                self._begun[one.span] = place
+            else:
+                self._add(one, place)
+        if not found and (key := key_of(line)) is not None:
+            self._calls.setdefault(key[0], []).append(place)
+
+    def _read_lines_of(self, task: TaskKey, shard: str, file: BinaryIO, begin: int, size: int) -> int:
+        """Take in the lines of one task alone, and of the model calls among them."""
+        content = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        with content:
+            end = content.rfind(b"\n", begin) + 1
+            found = [at for needle in _needles(task) for at in _positions(content, needle, begin, end)]
+            lines = sorted({content.rfind(b"\n", 0, at) + 1 for at in found})
+            for at in lines:
+                self._take(content[at : content.find(b"\n", at) + 1], (shard, at))
+            runs = {key[0] for at in lines if (key := key_of(content[at : content.find(b"\n", at)]))}
+            seen = set(lines)
+            for run in runs:
+                # Among the task's own: a call ends before the action around it.
+                for at in _positions(content, f'"spans":[{{"traceId":"{run}"'.encode(), lines[0], lines[-1]):
+                    line = content.rfind(b"\n", 0, at) + 1
+                    if line not in seen:
+                        seen.add(line)
+                        self._take(content[line : content.find(b"\n", line) + 1], (shard, line))
+        return end or begin
+
+    def _add(self, line: Line, place: _Place) -> None:
+        self._begun.pop(line.span, None)
+        key = (line.op_name, line.task_id)
+        if self._only is not None and key != self._only:
+            return
+        known = self._tasks.get(key)
+        if known is None:
+            known = self._tasks[key] = _Known()
+        if line.action_type is None:
+            known.roots.append((line.span[0], line.start, line.end))
+            return
+        slot = (line.step, line.action_type, line.copy)
+        known.actions[slot] = Done(
+            line.start, line.end, line.is_error, line.passed, line.speedup, line.tokens, line.span[0]
+        )
+        known.places[slot] = place
+
+    def _read_begun(self) -> dict[TaskKey, dict[Slot, tuple[Done, _Place]]]:
+        pending: dict[TaskKey, dict[Slot, tuple[Done, _Place]]] = {}
+        for place in self._begun.values():
+            for span in self._spans_at(place):
+                record = read_record(span)
+                if record is None:
+                    continue
+                slot = (record.step or 0, record.action_type, record.copy)
+                run = f"{record.trace_id:032x}"
+                done = Done(span.start_time or 0, 0, False, None, None, Tokens(), run)
+                pending.setdefault((record.op_name, record.task_id), {})[slot] = (done, place)
+        return pending
+
+    def _spans_at(self, place: _Place) -> list[ReadableSpan]:
+        shard, offset = place
+        try:
+            with self._store.open(FOLDER, shard) as file:
+                file.seek(offset)
+                return spans_of(file.readline(MAX_LINE_BYTES), self.passed)
+        except OSError:
+            return []
+
+    def _action(self, key: TaskKey, slot: Slot, place: _Place) -> Action | None:
+        for span in self._spans_at(place):
+            record = read_record(span)
+            if record is not None and (record.step or 0, record.action_type, record.copy) == slot:
+                return action_of(span, record)
+        return None
+
+    def _call(self, place: _Place) -> Iterator[ModelCall]:
+        for span in self._spans_at(place):
+            if is_model_call(attributes_of(span)):
+                yield call_of(span)
+
+    # Files of which no line tells
+
+    def _find_unindexed(self) -> bool:
+        """Look for actions in the folders of which the index does not tell, or not yet all."""
+        rows: dict[str, set[str]] = {}
+        for (op_name, task_id), known in self._tasks.items():
+            steps = {slot[0] for slot in known.actions}
+            steps -= {slot[0] for slot in self._pending.get((op_name, task_id), ())}
+            of_op = rows.setdefault(safe_name(op_name), set())
+            for layout in _PREFIXES:
+                prefix = layout.rows(task_id)
+                of_op.update(f"{prefix}{step:02d}" for step in steps)
+        unindexed = Unindexed(self._store, _KnownRows(rows), Passed(), has_index=bool(self._read))
+        found: dict[TaskKey, dict[Slot, dict[str, str]]] = {}
+        for identity, files in unindexed.actions().items():
+            slot = (identity.step, identity.action_type, identity.copy)
+            found.setdefault((identity.op_name, identity.task_id), {})[slot] = files.paths
+        is_new = found != self._unindexed
+        self._unindexed = found
+        return is_new
+
+
+class _KnownRows:
+    """Whether the index tells of the step that a file's name says."""
+
+    def __init__(self, rows: dict[str, set[str]]) -> None:
+        self._rows = rows
+        self._op = ""
+        self._marker = ""
+        self._of_op: set[str] = set()
+
+    def __call__(self, folder: Folder, name: str) -> bool:
+        op = folder[0]
+        if op != self._op:
+            self._op, self._marker, self._of_op = op, f"_{op}_", self._rows.get(op, set())
+        row, found, _ = name.partition(self._marker)
+        return (row if found else name.removesuffix("_verify")) in self._of_op
+
+
+def _needles(task: TaskKey) -> list[bytes]:
+    """What lines of a task hold, however JSON writes its id."""
+    forms = {json.dumps(task[1], ensure_ascii=is_ascii) for is_ascii in (True, False)}
+    return [
+        f'{{"key":"{TASK_ID}","value":{{"stringValue":{form}}}}}'.encode("utf-8", "surrogatepass")
+        for form in sorted(forms)
+    ]
+
+
+def _positions(content: mmap.mmap, needle: bytes, begin: int, end: int) -> Iterator[int]:
+    at = content.find(needle, begin, end)
+    while at >= 0:
+        yield at
+        at = content.find(needle, at + 1, end)
+
+
+def _named(key: TaskKey, slot: Slot) -> Action:
+    """An action of which only the names of files tell."""
+    step, action_type, copy = slot
+    return Action(*key, step, action_type, agent_of(action_type), copy)
+
+
+def _with_paths(action: Action, paths: Mapping[str, str]) -> Action:
+    parts = dict(action.parts)
+    for attribute, path in paths.items():
+        name = part_name(attribute)
+        if name is not None and name not in parts:
+            parts[name] = Part(name, path)
+    return replace(action, parts=MappingProxyType(parts))
+
+
+def _order(action: Action) -> tuple[int, bool, int, int, str]:
+    return action.step, action.agent is Agent.CONDUCTOR, action.start or 0, action.copy, action.action_type
+
+
+def _natural(key: TaskKey) -> tuple[tuple[tuple[int, int, str], ...], ...]:
+    """Numbers inside names in the order of numbers."""
+    return tuple(
+        tuple(
+            (0, int(word), "") if word.isdigit() and len(word) < 20 else (1, 0, word)
+            for word in _WORDS.findall(name)
+        )
+        for name in key
+    )
