@@ -73,8 +73,8 @@ class Unindexed:
 
     Args:
         store: of the tree.
-        is_known: whether the index tells of a file, or of all that is in a verification's
-            folder: asked by folder and name.
+        unknown: of the names in a folder those of which the index does not tell; of a
+            verification's folder it need not know each file.
         passed: where files are counted whose names are nobody's.
         has_index: whether the tree has an index at all.
     """
@@ -82,13 +82,13 @@ class Unindexed:
     def __init__(
         self,
         store: Store,
-        is_known: Callable[[Folder, str], bool],
+        unknown: Callable[[Folder, list[str]], list[str]],
         passed: Passed,
         *,
         has_index: bool,
     ) -> None:
         self._store = store
-        self._is_known = is_known
+        self._of_unknown = unknown
         self._passed = passed
         self._has_index = has_index
         self._layouts: dict[str, Numbered] = {}
@@ -203,7 +203,7 @@ class Unindexed:
             names = self._store.entries(folder)
         except OSError:
             return []
-        return sorted(name for name in names if not self._is_known(folder, name))
+        return sorted(self._of_unknown(folder, names))
 
     def actions(self) -> dict[Identity, Files]:
         """Where the texts are, by the action that their names say."""

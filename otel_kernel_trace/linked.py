@@ -91,7 +91,7 @@ class LinkedSpanExporter(SpanExporter):
         Returns:
             What the other exporter says; FAILURE where it says so of one of the batches.
         """
-        results = [self._exporter.export(batch) for batch in _batches(map(self._shortened, spans))]
+        results = [self._exporter.export(batch) for batch in batches(map(self._shortened, spans))]
         return next((result for result in results if result is not SpanExportResult.SUCCESS), results[0])
 
     def shutdown(self) -> None:
@@ -227,7 +227,8 @@ def _shortened(value: object, most: int) -> object:
     return value
 
 
-def _batches(spans: Iterable[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
+def batches(spans: Iterable[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
+    """Spans in lists that are short enough for a request over gRPC."""
     batch: list[ReadableSpan] = []
     size = 0
     for span in spans:

@@ -11,8 +11,6 @@ very thread in which the garbage collector ends a span.
 
 from __future__ import annotations
 
-import json
-import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +34,7 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType
 from otel_kernel_trace.forking import after_fork_in_child
+from otel_kernel_trace.measurements import speedup_in
 from otel_kernel_trace.record import Record
 from otel_kernel_trace.version import __version__
 
@@ -203,14 +202,6 @@ def _histogram(
 
 def _speedup(given: Mapping[str, AttributeValue]) -> float | None:
     profile = given.get(attributes.VERIFY_PROFILE)
-    if not isinstance(profile, str) or len(profile) > _MAX_PROFILE_CHARS or "speedup" not in profile:
+    if not isinstance(profile, str) or len(profile) > _MAX_PROFILE_CHARS:
         return None
-    try:
-        fields = json.loads(profile)
-        speedup = fields.get("speedup") if isinstance(fields, dict) else None
-        if not isinstance(speedup, (int, float)) or isinstance(speedup, bool):
-            return None
-        number = float(speedup)
-    except (ValueError, RecursionError, OverflowError):
-        return None
-    return number if 0 <= number < math.inf else None
+    return speedup_in(profile)

@@ -180,10 +180,11 @@ def _owners(store: Store, shards: Shards) -> tuple[dict[str, _Key], int]:
 
 
 def _unindexed(store: Store, owners: Mapping[str, _Key], passed: Passed) -> Unindexed:
-    def is_known(folder: Folder, name: str) -> bool:
-        return "/".join((*folder, name)) in owners
+    def unknown(folder: Folder, names: list[str]) -> list[str]:
+        before = "/".join(folder)
+        return [name for name in names if f"{before}/{name}" not in owners]
 
-    return Unindexed(store, is_known, passed, has_index=bool(owners))
+    return Unindexed(store, unknown, passed, has_index=bool(owners))
 
 
 def _readable(given: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:

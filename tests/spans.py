@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -29,7 +29,7 @@ def action_span(
     task_id: str = "1",
     step: int | None = None,
     parts: dict[str, str] | None = None,
-    more: dict[str, str] | None = None,
+    more: Mapping[str, str | int] | None = None,
     tracer: Tracer | None = None,
 ) -> ReadableSpan:
     """An action's span with its attributes set by hand, ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -112,10 +113,107 @@ class TestExport:
         assert done.status == 1
         assert f"no folder {tmp_path / 'nope'}" in done.told
 
-    def test_in_which_format_has_to_be_said(self, log_dir: Path) -> None:
-        done = _run("export", log_dir)
+    @pytest.mark.parametrize(
+        "options",
+        ["", "--jsonl --perfetto", "--jsonl --otlp http://h", "--perfetto --otlp http://h", "-o file"],
+    )
+    def test_in_which_format_has_to_be_said(self, log_dir: Path, options: str) -> None:
+        done = _run("export", log_dir, *options.split())
         assert (done.status, done.out) == (2, b"")
-        assert done.told.endswith("Error: say in which format: --jsonl\n")
+        assert done.told.endswith("Error: say one of --jsonl, --perfetto and --otlp ENDPOINT\n")
+
+    @pytest.mark.parametrize(
+        "options",
+        ["--header a=b", "--whole", "--pending", "--again", "--preview-chars 5"],
+    )
+    @pytest.mark.parametrize("form", ["--jsonl", "--perfetto"])
+    def test_options_of_sending_are_of_no_file(self, log_dir: Path, form: str, options: str) -> None:
+        done = _run("export", log_dir, form, *options.split())
+        assert (done.status, done.out) == (2, b"")
+        assert done.told.endswith("are of --otlp\n")
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            "-o file",
+            "--whole --preview-chars 5",
+            "--preview-chars -1",
+            "--header secret",
+            "--header a=b\nsecret",
+        ],
+    )
+    def test_nor_are_those_of_files_of_sending(self, log_dir: Path, options: str) -> None:
+        done = _run("export", log_dir, "--otlp", "http://127.0.0.1:1", *options.split(" "))
+        assert (done.status, done.out) == (2, b"")
+        assert "secret" not in done.told
+        assert _run("export", log_dir, "--otlp", "127.0.0.1:1").status == 2
+
+    def test_help_has_examples_of_each(self) -> None:
+        done = _run("export", "--help")
+        assert done.status == 0
+        lines = [line.strip() for line in done.out.decode().splitlines()]
+        for form in ("--jsonl -o trace.jsonl", "--perfetto -o timeline.json", "--otlp http://localhost:4318"):
+            assert f"otel-kernel-trace export ./kernel_trace_logs {form}" in lines
+
+    def test_a_timeline_on_stdout_or_in_a_file(self, log_dir: Path, tmp_path: Path) -> None:
+        done = _run("export", log_dir, "--perfetto")
+        assert (done.status, done.told) == (0, "2 actions and 0 model calls of 1 tasks\n")
+        assert [event["name"] for event in json.loads(done.out)["traceEvents"] if event["ph"] == "X"] == [
+            "task",
+            "DO_CODER",
+            "VERIFY",
+        ]
+        path = tmp_path / "timeline.json"
+        assert _run("export", log_dir, "--perfetto", "-o", path).out == b""
+        assert path.read_bytes() == done.out
+
+    def test_a_timeline_of_what_has_no_time_leaves_the_one_of_before(
+        self, log_dir: Path, tmp_path: Path
+    ) -> None:
+        shutil.rmtree(log_dir / ".kernel_trace")
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/timeline.json").write_text("of before")
+        for target in (tmp_path / "out/timeline.json", "-"):
+            done = _run("export", log_dir, "--perfetto", "-o", target)
+            assert (done.status, done.out) == (1, b"")
+            assert done.told.startswith("Error: nothing in ")
+            assert done.told.endswith("names of files tell none\n")
+        assert raw_tree(tmp_path / "out") == {"timeline.json": b"of before"}
+        (tmp_path / "empty").mkdir()
+        done = _run("export", tmp_path / "empty", "--perfetto")
+        assert (done.status, done.out) == (1, b"")
+        assert done.told.startswith("Error: there is no record in ")
+
+    def test_a_backend_that_is_not_there_is_one_sentence(
+        self, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")
+        line = '"$it" export tree --otlp http://127.0.0.1:1'
+        done = _run_in_shell(line, cwd=tmp_path)
+        assert (done.status, done.out) == (1, b"")
+        assert done.told == "Error: http://127.0.0.1:1/v1/traces can't be reached: connection refused\n"
+
+    def test_a_tree_that_is_none_is_not_sent(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        (tmp_path / "empty").mkdir()
+        done = _run("export", tmp_path / "empty", "--otlp", "http://127.0.0.1:1")
+        assert done.status == 1
+        assert done.told.startswith("Error: there is no record in ")
+
+    @pytest.mark.parametrize("form", ["--jsonl", "--perfetto"])
+    def test_a_terminal_sees_how_far_it_is(self, log_dir: Path, tmp_path: Path, form: str) -> None:
+        pty = pytest.importorskip("pty")
+        ours, theirs = pty.openpty()
+        arguments: list[str | Path] = [_COMMAND, "export", log_dir, form, "-o", tmp_path / "file"]
+        subprocess.run(arguments, stderr=theirs, stdout=subprocess.DEVNULL, timeout=60, check=True)
+        told = os.read(ours, 65536).decode()
+        os.close(ours)
+        os.close(theirs)
+        assert "Writing  [" in told
+        assert "100%" in told
 
     def test_what_is_passed_over_is_told(self, log_dir: Path) -> None:
         (log_dir / "swish/I1_S01_swish_DO_CODER_prompt.txt").unlink()
@@ -421,4 +519,4 @@ class TestInAShell:
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
         assert b"ModuleNotFoundError" in done.stderr
-        assert b"extra" not in done.stderr
+        assert b"needs its extra" not in done.stderr

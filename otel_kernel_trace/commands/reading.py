@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ParamSpec
 
 import click
 
-from otel_kernel_trace.commands import terminal
+from otel_kernel_trace.commands import story, terminal
 from otel_kernel_trace.commands.terminal import count, duration, safe, safe_line, safe_text, speedup
-from otel_kernel_trace.indexed import Passed
 from otel_kernel_trace.reader import (
-    Action,
     Attempt,
     NoTreeError,
     Price,
@@ -49,9 +47,6 @@ _PRICES = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help='What models cost for a million tokens: {"model": {"input": 2.0, "output": 8.0}}, JSON or TOML.',
 )
-_EXCERPT_LINES = {"prompt": 3, "reasoning": 3, "result": 8, "error_log": 6}
-_HIDDEN = ("reply",)
-"""Parts that are shown when they are asked for."""
 
 
 def _told(command: Callable[_P, None]) -> Callable[_P, None]:
@@ -85,7 +80,7 @@ def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool
     otel-kernel-trace ls ./kernel_trace_logs
     otel-kernel-trace ls ./kernel_trace_logs swish --json | jq '.tasks[].outcome'
     """
-    tree = Tree(log_dir)
+    tree = Tree(log_dir, processes=os.cpu_count() or 1)
     summaries = [summary for summary in tree.summaries() if op is None or summary.op_name == op]
     if op is not None and not summaries:
         raise click.ClickException(_no_op(tree, op))
@@ -108,7 +103,7 @@ def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool
             speedup(summary.best_speedup),
             count(summary.tokens.input + summary.tokens.output) if summary.tokens else "-",
             duration(summary.wall_time),
-            _now(summary),
+            story.now(summary),
             error,
         ]
         for summary, error in zip(summaries, errors, strict=True)
@@ -123,9 +118,9 @@ def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool
         if name in ("STEPS", "SPEEDUP", "TOKENS", "COST", "WALL TIME")
     ]
     width = terminal.width()
-    lines = terminal.table(head, rows, right=right, colour=_outcome_colour, width=width)
+    lines = terminal.table(head, rows, right=right, colour=story.outcome_colour, width=width)
     passed = sum(summary.outcome.value == "passed" for summary in summaries)
-    lines.append(f"{len(summaries)} tasks, {passed} passed{_passed_over(tree.passed)}")
+    lines.append(f"{len(summaries)} tasks, {passed} passed{story.passed_over(tree.passed)}")
     if prices is not None and passed and None not in costs:
         total = sum(cost for cost in costs if cost is not None)
         lines.append(f"cost {total:.4g}, {total / passed:.4g} for every kernel that passed")
@@ -176,7 +171,7 @@ def show_command(
         told = [
             documents.of_action(
                 action,
-                {n: _text(tree, action, n) for n in action.parts if not parts or n in parts}
+                {n: story.text(tree, action, n) for n in action.parts if not parts or n in parts}
                 if is_whole
                 else None,
             )
@@ -191,7 +186,7 @@ def show_command(
         sys.stdout.buffer.flush()
     else:
         is_whole = step is not None or bool(parts)
-        terminal.page("\n".join(_story(tree, found, actions, parts, table, is_whole=is_whole)))
+        terminal.page("\n".join(story.story(tree, found, actions, parts, table, is_whole=is_whole)))
 
 
 @click.command("diff")
@@ -212,7 +207,7 @@ def diff_command(log_dir: Path, op: str, which: tuple[str, ...], part: str, as_j
     otel-kernel-trace diff ./kernel_trace_logs swish 123:2 124:6 --part prompt
     """
     if len(which) == 2:
-        tree = Tree(log_dir)
+        tree = Tree(log_dir, processes=os.cpu_count() or 1)
         before, after = (_attempt_named(tree, op, name) for name in which)
     elif len(which) in (0, 1, 3):
         tree, key = _task_of(log_dir, op, which[0] if which else None)
@@ -236,7 +231,7 @@ def diff_command(log_dir: Path, op: str, which: tuple[str, ...], part: str, as_j
     if not lines:
         click.echo(f"{safe(names[0])} and {safe(names[1])} are the same")
         return
-    terminal.page("\n".join(_coloured(line) for line in lines))
+    terminal.page("\n".join(story.coloured(line) for line in lines))
 
 
 @click.command("blame")
@@ -284,7 +279,7 @@ def compare_command(before: Path, after: Path, as_json: bool) -> None:
     \b
     otel-kernel-trace compare ./logs/yesterday ./logs/today
     """
-    trees = Tree(before), Tree(after)
+    trees = [Tree(path, processes=os.cpu_count() or 1) for path in (before, after)]
     found = compare(*(tree.summaries() for tree in trees))
     if as_json:
         ops: list[Json] = [documents.of_comparison(one) for one in found]
@@ -293,7 +288,7 @@ def compare_command(before: Path, after: Path, as_json: bool) -> None:
     rows = [
         [
             one.op_name,
-            f"{_percent(one.before.pass_rate)} -> {_percent(one.after.pass_rate)}",
+            f"{story.percent(one.before.pass_rate)} -> {story.percent(one.after.pass_rate)}",
             f"{speedup(one.before.best_speedup)} -> {speedup(one.after.best_speedup)}",
             f"{count(one.before.steps)} -> {count(one.after.steps)}",
             f"{count(one.before.tokens)} -> {count(one.after.tokens)}",
@@ -307,7 +302,7 @@ def compare_command(before: Path, after: Path, as_json: bool) -> None:
         for one in found
     ]
     head = ["OP", "PASSED", "BEST SPEEDUP", "STEPS TO PASS", "TOKENS TO PASS", "VERDICT", "RESTS ON"]
-    lines = terminal.table(head, rows, colour=_verdict_colour, width=terminal.width())
+    lines = terminal.table(head, rows, colour=story.verdict_colour, width=terminal.width())
     lines.append("Speedups, steps and tokens are medians of the tasks that passed.")
     terminal.page("\n".join(lines))
 
@@ -324,7 +319,7 @@ def recover_command(log_dir: Path, as_json: bool) -> None:
     \b
     otel-kernel-trace recover ./kernel_trace_logs
     """
-    tree = Tree(log_dir)
+    tree = Tree(log_dir, processes=os.cpu_count() or 1)
     pending = [
         action
         for summary in tree.summaries()
@@ -335,7 +330,7 @@ def recover_command(log_dir: Path, as_json: bool) -> None:
     last = tree.last_written()
     if as_json:
         told: list[Json] = [
-            documents.of_action(action, {name: _text(tree, action, name) for name in action.parts})
+            documents.of_action(action, {name: story.text(tree, action, name) for name in action.parts})
             for action in pending
         ]
         _say_json("recover", tree, last_written_unix_nano=last, actions=told)
@@ -343,13 +338,13 @@ def recover_command(log_dir: Path, as_json: bool) -> None:
     if not pending:
         click.echo("Every action that began has ended.")
         return
-    lines = [f"{len(pending)} actions began and did not end. Last written: {_moment(last)}."]
+    lines = [f"{len(pending)} actions began and did not end. Last written: {story.moment(last)}."]
     for action in pending:
-        lines += ["", _headline(action)]
+        lines += ["", story.headline(action)]
         since = duration(time.time_ns() - action.start) if action.start else "-"
         known = duration(last - action.start) if action.start and last and last > action.start else "0 s"
-        lines.append(f"  began {_moment(action.start)}, {since} ago; at work for {known} at least")
-        lines += _texts(tree, action, (), is_whole=True)
+        lines.append(f"  began {story.moment(action.start)}, {since} ago; at work for {known} at least")
+        lines += story.texts(tree, action, (), is_whole=True)
     terminal.page("\n".join(lines))
 
 
@@ -362,7 +357,7 @@ def _task_of(log_dir: Path, op: str, task: str | None) -> tuple[Tree, tuple[str,
             return Tree(log_dir, only=(op, task)), (op, task)
         except NoTreeError:
             pass  # which there are says the whole tree
-    tree = Tree(log_dir)
+    tree = Tree(log_dir, processes=os.cpu_count() or 1)
     tasks = [key[1] for key in tree.tasks() if key[0] == op]
     if not tasks:
         raise click.ClickException(_no_op(tree, op))
@@ -418,151 +413,6 @@ def _part_of(tree: Tree, attempt: Attempt, part: str) -> str:
         there = ", ".join(sorted(attempt.action.parts)) or "none"
         raise click.ClickException(f"step {attempt.step} has no part {part!r}; it has: {safe(there)}")
     return tree.text(found)
-
-
-# How it is shown
-
-
-def _story(
-    tree: Tree,
-    task: Task,
-    actions: Sequence[Action],
-    parts: Sequence[str],
-    prices: Mapping[str, Price],
-    *,
-    is_whole: bool,
-) -> Iterator[str]:
-    summary = task.summary
-    outcome = click.style(summary.outcome.value, fg=terminal.COLOURS[summary.outcome.value], bold=True)
-    facts = [f"{summary.steps} steps"]
-    if summary.best_speedup is not None:
-        facts.append(f"best {speedup(summary.best_speedup)}")
-    if summary.tokens:
-        facts.append(f"{count(summary.tokens.input)} tokens in, {count(summary.tokens.output)} out")
-    cost = cost_of(tokens_by_model(task.actions), prices) if prices else None
-    if cost is not None:
-        facts.append(f"cost {cost:.4g}")
-    yield f"{click.style(safe_line(f'{summary.op_name} · {summary.task_id}'), bold=True)}  {outcome}  {', '.join(facts)}"
-    times = spent(task)
-    if times.total and not parts:
-        shares = ((name, getattr(times, name)) for name in ("model", "verify", "waiting", "unaccounted"))
-        yield f"{duration(times.total)}: " + ", ".join(f"{name} {duration(value)}" for name, value in shares)
-    for action in actions:
-        yield ""
-        yield _headline(action)
-        calls = [call for call in task.model_calls if call.parent_id and call.parent_id == action.span_id]
-        for call in calls if not parts else ():
-            took = duration(
-                call.end - call.start if call.start is not None and call.end is not None else None
-            )
-            used = f", {count(call.tokens.input)} in, {count(call.tokens.output)} out" if call.tokens else ""
-            yield click.style(
-                safe_line(f"  model call {call.model or call.name}: {took}{used} {call.error}"), dim=True
-            )
-        yield from _texts(tree, action, parts, is_whole=is_whole)
-
-
-def _headline(action: Action) -> str:
-    verdict = {True: click.style("passed", fg="green"), False: click.style("failed", fg="red"), None: ""}
-    facts = [verdict[action.passed], speedup(action.speedup) if action.speedup is not None else ""]
-    if action.is_pending:
-        facts.append(click.style("has not ended", fg="yellow"))
-    elif action.duration is not None:
-        facts.append(duration(action.duration))
-    if action.passed is None and action.error:
-        facts.append(click.style(safe_line(action.error, 100), fg="red"))
-    if action.model or action.tokens:
-        used = f"{count(action.tokens.input)} in, {count(action.tokens.output)} out" if action.tokens else ""
-        facts.append(" ".join(filter(None, [safe_line(action.model, 60), used])))
-    name = f"step {action.step}  {action.action_type}" + (f" ({action.copy})" if action.copy > 1 else "")
-    return "  ".join([click.style(safe_line(name), bold=True), *filter(None, facts)])
-
-
-def _texts(tree: Tree, action: Action, parts: Sequence[str], *, is_whole: bool) -> Iterator[str]:
-    for name in action.parts:
-        if (parts and name not in parts) or (not parts and name in _HIDDEN):
-            continue
-        text = _text(tree, action, name)
-        if text is None:
-            yield f"  {safe_line(name)}: its file is not there"
-            continue
-        if not text:
-            continue
-        most = None if is_whole else _EXCERPT_LINES.get(name, 3)
-        lines = text.rstrip("\n").split("\n", -1 if most is None else most)
-        shown = lines if most is None else lines[:most]
-        more = "" if len(shown) == len(lines) else " …"
-        yield click.style(f"  {safe_line(name)}{more}", fg="cyan")
-        code = _highlighted("\n".join(shown)) if name == "result" or name.startswith("source.") else None
-        for line in (code or safe_text("\n".join(shown))).split("\n"):
-            yield f"    {line}"
-    if action.profile and not parts:
-        told = ", ".join(f"{name} {value}" for name, value in action.profile.items())
-        yield f"  {click.style('profile', fg='cyan')} {safe_line(told)}"
-
-
-def _highlighted(code: str) -> str | None:
-    """Code with colours; None where there are none to be."""
-    if not click.get_current_context().color or len(code) > 500_000:
-        return None
-    from pygments import highlight
-    from pygments.formatters import TerminalFormatter
-    from pygments.lexers import CppLexer, PythonLexer
-
-    is_python = "def " in code or "import " in code
-    shown = highlight(safe_text(code), PythonLexer() if is_python else CppLexer(), TerminalFormatter())
-    return str(shown).rstrip("\n")
-
-
-def _text(tree: Tree, action: Action, name: str) -> str | None:
-    try:
-        return tree.text(action.parts[name])
-    except OSError:
-        return None
-
-
-def _now(summary: Summary) -> str:
-    if summary.pending:
-        return f"step {summary.last_step} {summary.last} has not ended"
-    if summary.first_pass is not None:
-        return f"passed at step {summary.first_pass}"
-    return f"step {summary.last_step} {summary.last}" if summary.last else "-"
-
-
-def _outcome_colour(column: int, text: str) -> str | None:
-    return terminal.COLOURS.get(text) if column == 2 else None
-
-
-def _verdict_colour(column: int, text: str) -> str | None:
-    if column != 5:
-        return None
-    return "red" if text.startswith("worse") else "green" if text.startswith("better") else None
-
-
-def _coloured(line: str) -> str:
-    text = safe_text(line)
-    if line.startswith(("---", "+++")):
-        return click.style(text, bold=True)
-    colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
-    return click.style(text, fg=colour) if colour else text
-
-
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.0f} %"
-
-
-def _moment(nanoseconds: int | None) -> str:
-    if not nanoseconds:
-        return "at a time that is not known"
-    return datetime.fromtimestamp(nanoseconds / 1e9).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _passed_over(passed: Passed) -> str:
-    counts = {
-        "unreadable lines of the index passed over": passed.unreadable,
-        "strange files passed over": passed.strange,
-    }
-    return "".join(f"; {number} {what}" for what, number in counts.items() if number)
 
 
 # Costs and JSON

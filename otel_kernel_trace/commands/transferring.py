@@ -1,4 +1,4 @@
-"""Trees out to OTLP, and back: ``export``, ``import``, ``merge``."""
+"""Trees out to files and backends, and back: ``export``, ``import``, ``merge``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import click
 
@@ -17,6 +17,11 @@ from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.indexed import Passed, layout_in, layout_of
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.transfer import Exported, Imported, export_jsonl, import_file, merge
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+
+_Result = TypeVar("_Result")
 
 _TREE = click.Path(exists=True, file_okay=False, path_type=Path)
 _LAYOUT = click.option(
@@ -29,41 +34,207 @@ _LAYOUT = click.option(
 
 @click.command("export")
 @click.argument("log_dir", type=_TREE)
-@click.option("--jsonl", is_flag=True, help="As OTLP JSON lines, with all texts (the only format so far).")
+@click.option("--jsonl", is_flag=True, help="As OTLP JSON lines, with all texts.")
+@click.option("--perfetto", is_flag=True, help="As a timeline for ui.perfetto.dev and chrome://tracing.")
+@click.option("--otlp", metavar="ENDPOINT", help="To a backend: http(s)://HOST:PORT or grpc(s)://HOST:PORT.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="[default: stdout]",
+    help="Of --jsonl and --perfetto: the file.  [default: stdout]",
 )
-def export_command(log_dir: Path, jsonl: bool, output: Path | None) -> None:
-    """Write the tree LOG_DIR as a file that the Collector and Jaeger read.
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Of --otlp: with every request."
+)
+@click.option(
+    "--preview-chars",
+    type=click.IntRange(min=0),
+    help="Of --otlp: what is left of a long text, beside the way to its file.  [default: 1024]",
+)
+@click.option("--whole", is_flag=True, help="Of --otlp: send all of every text.")
+@click.option(
+    "--pending",
+    is_flag=True,
+    help="Of --otlp: send what has begun and not ended too, with its start for an end.",
+)
+@click.option("--again", is_flag=True, help="Of --otlp: send also what was sent before.")
+def export_command(
+    log_dir: Path,
+    jsonl: bool,
+    perfetto: bool,
+    otlp: str | None,
+    output: Path | None,
+    headers: tuple[str, ...],
+    preview_chars: int | None,
+    whole: bool,
+    pending: bool,
+    again: bool,
+) -> None:
+    """Write the tree LOG_DIR as a file for other tools, or send it to a backend.
 
-    One span a line, in the OTLP JSON file format, with the texts of its files put back in.
     The tree is only read, and may be one that is still being written to.
+
+    \b
+    otel-kernel-trace export ./kernel_trace_logs --jsonl -o trace.jsonl
+    otel-kernel-trace export ./kernel_trace_logs --perfetto -o timeline.json
+    otel-kernel-trace export ./kernel_trace_logs --otlp http://localhost:4318
+    otel-kernel-trace export ./kernel_trace_logs --otlp https://backend.example \\
+        --header authorization="Bearer $TOKEN"
+
+    --jsonl has one span a line, in the OTLP JSON file format that the Collector and Jaeger
+    read, with the texts of the tree's files put back in. --perfetto has a row for each task,
+    and no texts. --otlp sends the spans with the ids and times that they have; what a
+    backend has got is remembered, so that a run that was interrupted goes on, and a
+    repeated one sends what is new.
     """
-    if not jsonl:
-        raise click.UsageError("say in which format: --jsonl")
+    if sum((jsonl, perfetto, otlp is not None)) != 1:
+        raise click.UsageError("say one of --jsonl, --perfetto and --otlp ENDPOINT")
+    if otlp is not None:
+        if output is not None:
+            raise click.UsageError("--otlp writes no file: leave --output out")
+        if whole and preview_chars is not None:
+            raise click.UsageError("--whole leaves no previews: leave --preview-chars out")
+        _send(log_dir, otlp, headers, preview_chars, whole=whole, pending=pending, again=again)
+        return
+    if headers or whole or pending or again or preview_chars is not None:
+        raise click.UsageError("--header, --preview-chars, --whole, --pending and --again are of --otlp")
+    if perfetto:
+        _export_timeline(log_dir, output)
+    else:
+        _export_lines(log_dir, output)
+
+
+def _export_lines(log_dir: Path, output: Path | None) -> None:
+    def write(file: BinaryIO) -> Exported:
+        with _progress("Writing", is_shown=not _is_terminal(output)) as progress:
+            exported = export_jsonl(str(log_dir), file, progress.step, progress.expect)
+        if not exported.spans:
+            raise click.ClickException(_no_tree(log_dir))
+        return exported
+
+    exported = _written(output, write)
+    click.echo(f"{exported.spans} spans{_told(exported.passed)}", err=True)
+
+
+def _export_timeline(log_dir: Path, output: Path | None) -> None:
+    from otel_kernel_trace.perfetto import NoTimesError, Timeline, write_timeline
+    from otel_kernel_trace.reader import NoTreeError, Tree
+
+    def write(file: BinaryIO) -> Timeline:
+        with _progress("Writing", is_shown=not _is_terminal(output)) as progress:
+            return write_timeline(Tree(log_dir), file, progress.step, progress.expect)
+
+    try:
+        done = _written(output, write)
+    except (NoTreeError, NoTimesError) as error:
+        raise click.ClickException(str(error)) from error
+    told = f"{done.actions} actions and {done.model_calls} model calls of {done.tasks} tasks"
+    if done.pending:
+        told += f"; {done.pending} actions have not ended, and last until the last sign of life"
+    if done.untimed:
+        told += f"; {done.untimed} actions without a time left out"
+    click.echo(told + _told(done.passed), err=True)
+
+
+def _send(
+    log_dir: Path,
+    otlp: str,
+    headers: tuple[str, ...],
+    preview_chars: int | None,
+    *,
+    whole: bool,
+    pending: bool,
+    again: bool,
+) -> None:
+    from otel_kernel_trace.sending import Endpoint, SendError, headers_of, send_tree
+
+    try:
+        endpoint, given = Endpoint.of(otlp), headers_of(headers)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        with _progress("Sending") as progress:
+            done = send_tree(
+                str(log_dir),
+                endpoint,
+                headers=given,
+                preview_chars=preview_chars,
+                whole=whole,
+                pending=pending,
+                again=again,
+                on_span=progress.step,
+                on_count=progress.expect,
+            )
+    except (SendError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    if not (done.spans or done.known or done.pending or done.without_id or done.rejected):
+        raise click.ClickException(_no_tree(log_dir))
+    told = f"{done.spans} spans sent to {endpoint.shown}"
+    if done.known:
+        told += f"; {done.known} were sent before"
+    if done.pending:
+        told += f"; {done.pending} that have not ended left out (--pending sends them)"
+    if done.without_id:
+        told += f"; {done.without_id} without ids left out"
+    click.echo(told + _told(done.passed), err=True)
+    if done.rejected:
+        raise click.ClickException(
+            f"{done.rejected} spans were refused: {done.reason or 'it does not say why'}"
+        )
+
+
+def _written(output: Path | None, write: Callable[[BinaryIO], _Result]) -> _Result:
+    """Have something written to stdout or a file; to a plain file as a whole or not at all."""
     try:
         if output is None or str(output) == "-":
             stdout = getattr(sys.stdout, "buffer", None)
             if stdout is None:
                 raise click.ClickException("stdout is closed")
-            exported = export_jsonl(str(log_dir), stdout)
+            result = write(stdout)
             stdout.flush()
-        elif output.is_symlink() or (output.exists() and not output.is_file()):
+            return result
+        if output.is_symlink() or (output.exists() and not output.is_file()):
             with output.open("wb") as file:  # a pipe or a link stays what it is
-                exported = export_jsonl(str(log_dir), file)
-        else:
-            exported = _export_whole(log_dir, output)
+                return write(file)
+        return _written_whole(output, write)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nor may the flush at exit fail
         sys.exit(1)
     except OSError as error:
         raise click.ClickException(str(error)) from error
-    if not exported.spans:
-        raise click.ClickException(_no_tree(log_dir))
-    click.echo(f"{exported.spans} spans{_told(exported.passed)}", err=True)
+
+
+class _Progress:
+    """How far an export has come."""
+
+    def __init__(self, bar: ProgressBar[int] | None) -> None:
+        self._bar = bar
+
+    def expect(self, count: int) -> None:
+        """Say how many steps there will be."""
+        if self._bar is not None:
+            self._bar.length = max(count, 1)
+            self._bar.update_min_steps = max(count // 1000, 1)
+
+    def step(self) -> None:
+        """Say that one is done."""
+        if self._bar is not None:
+            self._bar.update(1)
+
+
+@contextmanager
+def _progress(label: str, *, is_shown: bool = True) -> Iterator[_Progress]:
+    """A progress bar on stderr, where that is a terminal."""
+    if not is_shown or sys.stderr is None or not sys.stderr.isatty():
+        yield _Progress(None)
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+        yield _Progress(bar)
+
+
+def _is_terminal(output: Path | None) -> bool:
+    is_stdout = output is None or str(output) == "-"
+    return is_stdout and sys.stdout is not None and sys.stdout.isatty()
 
 
 @click.command("import")
@@ -136,22 +307,20 @@ def merge_command(log_dirs: tuple[Path, ...], log_dir: Path, layout: str | None)
         raise click.ClickException(str(error)) from error
 
 
-def _export_whole(log_dir: Path, output: Path) -> Exported:
+def _written_whole(output: Path, write: Callable[[BinaryIO], _Result]) -> _Result:
     """Under its name only when it is whole."""
     if not output.absolute().parent.is_dir():
         raise click.ClickException(f"there is no folder {output.parent} to write {output.name} to")
     fd, name = tempfile.mkstemp(dir=output.absolute().parent, prefix=".otel-kernel-trace.")
     try:
         with open(fd, "wb") as file:
-            exported = export_jsonl(str(log_dir), file)
-        if not exported.spans:
-            raise click.ClickException(_no_tree(log_dir))
+            result = write(file)
         os.chmod(name, output.stat().st_mode & 0o777 if output.exists() else 0o666 & ~_umask())
         os.replace(name, output)
     except BaseException:
         os.unlink(name)
         raise
-    return exported
+    return result
 
 
 def _no_tree(log_dir: Path) -> str:

@@ -29,7 +29,7 @@ def of_summary(summary: Summary, first_error: str | None = None) -> dict[str, Js
         "task_id": summary.task_id,
         "outcome": summary.outcome.value,
         "steps": summary.steps,
-        "actions": summary.actions,
+        "action_count": summary.actions,
         "verified": summary.verified,
         "passed": summary.passed,
         "first_pass_step": summary.first_pass,

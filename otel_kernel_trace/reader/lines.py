@@ -19,12 +19,16 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.indexed import Passed, spans_of
+from otel_kernel_trace.measurements import speedup_in
 from otel_kernel_trace.modelcalls import is_model_call
-from otel_kernel_trace.reader.measurements import speedup_in
 from otel_kernel_trace.reader.model import Tokens
 from otel_kernel_trace.record import attributes_of, read_record
 
+SpanKey = tuple[bytes, bytes]
+"""Trace id and span id, in hexadecimal."""
+
 _NO_TOKENS: Final = Tokens()
+_MAX_TEXTS = 20_000
 
 
 class Line(NamedTuple):
@@ -32,8 +36,7 @@ class Line(NamedTuple):
 
     op_name: str
     task_id: str
-    span: tuple[str, str]
-    """Trace id and span id."""
+    span: SpanKey
     start: int
     end: int
     """0 where it has not ended."""
@@ -72,6 +75,9 @@ _ERROR_LOG = re.compile(rb'\{"key":"kernel_trace\.part\.error_log\.path","value"
 _STATUS = re.compile(rb'"status":\{"code":2,"message":' + _TEXT)
 _STRING = re.compile(_TEXT)
 _SPANS = b'"spans":[{'
+_PENDING = b'"attributes":[{"key":"kernel_trace.pending"'
+_NEAR = 500
+"""Bytes behind the beginning of a span in which its attributes begin, where its name is not long."""
 _PART = b'{"key":"kernel_trace.part.'
 _OURS = (_PART, b'{"key":"kernel_trace.op_name"', b'{"key":"kernel_trace.action_type"')
 
@@ -79,10 +85,10 @@ _OURS = (_PART, b'{"key":"kernel_trace.op_name"', b'{"key":"kernel_trace.action_
 _PROFILE = f'{{"key":"{attributes.VERIFY_PROFILE}","value":{{"stringValue":'.encode()
 
 
-def key_of(line: bytes) -> tuple[str, str] | None:
+def key_of(line: bytes) -> SpanKey | None:
     """Trace id and span id of a line's first span."""
     found = _IDS.search(line)
-    return (found[1].decode(), found[2].decode()) if found else None
+    return (found[1], found[2]) if found else None
 
 
 def error_log_in(line: bytes) -> str:
@@ -97,13 +103,6 @@ def status_in(line: bytes) -> str:
     return _text(found[1]) if found else ""
 
 
-class Begun(NamedTuple):
-    """A line of an action that had begun."""
-
-    span: tuple[str, str]
-    """Trace id and span id."""
-
-
 class LineReader:
     """Reads the lines of an index, of which most begin alike."""
 
@@ -111,12 +110,21 @@ class LineReader:
         self._passed = passed
         self._prefix = b"\0"
         """A line up to its span."""
+        self._texts: dict[bytes, str] = {}
+        """Names that were read already: there are few of them."""
 
-    def read(self, line: bytes) -> Sequence[Line | Begun]:
-        """What the spans of actions and tasks in a line say."""
+    def begun(self, line: bytes) -> SpanKey | None:
+        """Which span a line is of that says that an action had begun; None for another line."""
         if not line.startswith(self._prefix):
             at = line.find(_SPANS) + len(_SPANS)
             self._prefix = line[:at] if at >= len(_SPANS) else b"\0"
+        at = len(self._prefix)
+        if line.find(_PENDING, at, at + _NEAR) < 0:
+            return None
+        return line[at + 11 : at + 43], line[at + 55 : at + 71]
+
+    def read(self, line: bytes) -> Sequence[Line | SpanKey]:
+        """What the spans of actions and tasks in a line say that was given to :meth:`begun` before."""
         found = _LINE.match(line, len(self._prefix))
         if found is None:
             return self._parsed(line)
@@ -124,28 +132,28 @@ class LineReader:
             trace_id, span_id, start, end, status,
             pending, op_name, task_id, step, action_type, result, asked, said, copy,
         ) = found.groups()  # fmt: skip
-        span = (trace_id.decode(), span_id.decode())
         if pending:
-            return (Begun(span),)
+            return ((trace_id, span_id),)
         if op_name is None:
             # A model call, as a rule.
             return self._parsed(line) if any(line.find(key, found.end()) >= 0 for key in _OURS) else ()
         if action_type is None and line.find(_PART, found.end()) >= 0:
             return self._parsed(line)  # an action by its parts alone
-        passed = None if result is None else attributes.has_passed(_text(result))
-        speedup = None
-        if passed:
-            at = line.find(_PROFILE, found.end())
+        text = self._text
+        passed = speedup = None
+        if result is not None:
+            passed = attributes.has_passed(text(result))
+            at = line.find(_PROFILE, found.end()) if passed else -1
             profile = _STRING.match(line, at + len(_PROFILE)) if at >= 0 else None
             speedup = None if profile is None else speedup_in(_text(profile[1]))
         return (
             Line(
-                _text(op_name),
-                _text(task_id),
-                span,
+                text(op_name),
+                text(task_id),
+                (trace_id, span_id),
                 int(start),
                 int(end or 0),
-                None if action_type is None else _text(action_type),
+                None if action_type is None else text(action_type),
                 int(step or 0),
                 int(copy or 1),
                 status == b"2",
@@ -155,18 +163,26 @@ class LineReader:
             ),
         )
 
-    def _parsed(self, line: bytes) -> Sequence[Line | Begun]:
+    def _text(self, raw: bytes) -> str:
+        known = self._texts.get(raw)
+        if known is None:
+            if len(self._texts) > _MAX_TEXTS:
+                self._texts.clear()
+            known = self._texts[raw] = _text(raw)
+        return known
+
+    def _parsed(self, line: bytes) -> Sequence[Line | SpanKey]:
         return [found for span in spans_of(line, self._passed) if (found := _line_of(span)) is not None]
 
 
-def _line_of(span: ReadableSpan) -> Line | Begun | None:
+def _line_of(span: ReadableSpan) -> Line | SpanKey | None:
     """The same of a span; None for one that is neither an action nor a task."""
     given = attributes_of(span)
     record = read_record(span)
     context = span.context
-    key = (f"{context.trace_id:032x}", f"{context.span_id:016x}") if context else ("", "")
+    key = (b"%032x" % context.trace_id, b"%016x" % context.span_id) if context else (b"", b"")
     if given.get(attributes.PENDING) is True:
-        return Begun(key)
+        return key
     if record is None:
         if attributes.OP_NAME not in given or is_model_call(given):
             return None

@@ -26,8 +26,10 @@ class Done(NamedTuple):
 
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Mismatch)\b")
 _ERROR = re.compile(
-    r"\berror\b|\bfatal\b|mismatch|\bfailed\b|\bfailure\b|exception|\bundefined\b", re.IGNORECASE
+    r"\b(?:error|fatal|failed|failure|undefined|timeout|timed out|killed|signal)\b|mismatch|exception",
+    re.IGNORECASE,
 )
+_TRACEBACK = "Traceback (most recent call last)"
 
 Slot = tuple[int, str, int]
 """Step, action type and copy: what an action of a task is called on disk."""
@@ -88,14 +90,15 @@ def summary_of(
 def error_line(log: str) -> str:
     """The line of a log that says best what went wrong; empty where the log is.
 
-    The last line of a Python traceback, else the first that speaks of an error, else the first.
+    How much of a result is wrong, else the last exception that says something, else the first
+    line that speaks of an error, else the first.
     """
-    lines = [line.strip() for line in log.splitlines()]
-    raised = [line for line in lines if _RAISED.match(line)]
-    if "Traceback (most recent call last)" in log and raised:
-        return raised[-1]
-    first = next((line for line in lines if line), "")
-    return next((line for line in lines if _ERROR.search(line)), first)
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    mismatch = next((line for line in lines if line.startswith("Mismatched elements:")), None)
+    raised = [line for line in lines if _RAISED.match(line) and not line.endswith(":")]
+    if mismatch or (_TRACEBACK in log and raised):
+        return mismatch or raised[-1]
+    return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
 
 
 def _outcome(

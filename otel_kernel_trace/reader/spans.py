@@ -12,9 +12,9 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import agent_of
 from otel_kernel_trace.index import GIVEN
+from otel_kernel_trace.measurements import profile_in, speedup_in
 from otel_kernel_trace.modelcalls import read_model_call
 from otel_kernel_trace.reader.lines import tokens_in
-from otel_kernel_trace.reader.measurements import profile_in, speedup_in
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Tokens
 from otel_kernel_trace.record import Record, attributes_of
 from otel_kernel_trace.reference import Reference, references_in

@@ -7,7 +7,7 @@ import json
 import mmap
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import BinaryIO
@@ -16,15 +16,16 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.attributes import TASK_ID
-from otel_kernel_trace.filenames import NUMBERED
+from otel_kernel_trace.filenames import CONDUCTOR, NUMBERED
 from otel_kernel_trace.found import Unindexed
 from otel_kernel_trace.index import FOLDER, LINES
 from otel_kernel_trace.indexed import MAX_LINE_BYTES, Passed, spans_of
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.names import safe_name
-from otel_kernel_trace.reader.lines import Begun, Line, LineReader, error_log_in, key_of, status_in
+from otel_kernel_trace.reader.lines import Line, LineReader, SpanKey, error_log_in, key_of, status_in
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task, Tokens
 from otel_kernel_trace.reader.outcome import Done, Slot, error_line, summary_of
+from otel_kernel_trace.reader.parallel import Child, Told, split, told_by
 from otel_kernel_trace.reader.spans import action_of, call_of, part_name
 from otel_kernel_trace.record import attributes_of, read_record
 from otel_kernel_trace.store import Folder, Store
@@ -63,24 +64,29 @@ class Tree:
     Args:
         log_dir: root of the tree.
         only: the one task that matters; others are not looked for, which is faster.
+        processes: how many may read a long index; more than one only where no other thread runs.
 
     Raises:
         NoTreeError: the folder holds no tree, or no such task.
         OSError: the folder can't be read.
     """
 
-    def __init__(self, log_dir: str | os.PathLike[str], *, only: TaskKey | None = None) -> None:
+    def __init__(
+        self, log_dir: str | os.PathLike[str], *, only: TaskKey | None = None, processes: int = 1
+    ) -> None:
         self.log_dir = os.path.realpath(os.path.expanduser(log_dir))
         self.passed = Passed()
         """What was passed over, and why."""
         os.listdir(self.log_dir)
         self._store = Store(self.log_dir)
         self._only = only
+        self._processes = processes
+        self._last_run = (b"", "")
         self._lines = LineReader(self.passed)
         self._read: dict[str, int] = {}
         """By shard, how much of it was read."""
         self._tasks: dict[TaskKey, _Known] = {}
-        self._begun: dict[tuple[str, str], _Place] = {}
+        self._begun: dict[SpanKey, _Place] = {}
         """By span, lines of actions that have begun and, as far as is known, not ended."""
         self._pending: dict[TaskKey, dict[Slot, tuple[Done, _Place]]] = {}
         self._calls: dict[str, list[_Place]] = {}
@@ -126,7 +132,7 @@ class Tree:
         if known is None and not pending and not unindexed:
             raise KeyError(key)
         actions = dict(known.actions) if known else {}
-        for slot in unindexed:
+        for slot in unindexed.keys() - pending.keys():
             actions.setdefault(slot, _UNKNOWN)
         return summary_of(
             op_name,
@@ -156,6 +162,9 @@ class Tree:
         calls = [
             call for run in sorted(runs) for place in self._calls.get(run, ()) for call in self._call(place)
         ]
+        own = {action.span_id for action in actions.values()} | {call.span_id for call in calls}
+        # Of tasks in one trace each has its own calls, also where other spans stand in between.
+        calls = [call for call in calls if call.parent_id in own or _is_during(call, actions.values())]
         return Task(
             summary,
             tuple(sorted(actions.values(), key=_order)),
@@ -256,24 +265,50 @@ class Tree:
             if self._only is not None:
                 self._read[shard] = self._read_lines_of(self._only, shard, file, begin, size)
                 return self._read[shard] > begin
-            at = begin
-            while at < size and (line := file.readline(MAX_LINE_BYTES)):
-                if not line.endswith(b"\n"):
-                    break  # is being written, or was cut
-                self._take(line, (shard, at))
-                at += len(line)
-            self._read[shard] = at
-        return at > begin
+            ranges = split(file, begin, size, self._processes)
+            children = [Child(file, *part) for part in ranges[1:]]
+            self._read_lines(file, shard, *ranges[0])
+            for child, part in zip(children, ranges[1:], strict=True):
+                told = child.result()
+                if told is None:
+                    self._read_lines(file, shard, *part)
+                for at, one in told or ():
+                    self._take_told(one, (shard, at))
+            self._read[shard] = self._end_of_lines(file, begin, size)
+        return self._read[shard] > begin
+
+    def _read_lines(self, file: BinaryIO, shard: str, begin: int, end: int) -> None:
+        file.seek(begin)
+        at = begin
+        while at < end and (line := file.readline(MAX_LINE_BYTES)):
+            if not line.endswith(b"\n"):
+                break  # is being written, or was cut
+            self._take(line, (shard, at))
+            at += len(line)
+
+    def _end_of_lines(self, file: BinaryIO, begin: int, end: int) -> int:
+        """Where the last line ends that has an end."""
+        at = end
+        while at > begin:
+            start = max(begin, at - 65_536)
+            file.seek(start)
+            found = file.read(at - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            at = start
+        return begin
 
     def _take(self, line: bytes, place: _Place) -> None:
-        found = self._lines.read(line)
-        for one in found:
-            if isinstance(one, Begun):
-                self._begun[one.span] = place
-            else:
-                self._add(one, place)
-        if not found and (key := key_of(line)) is not None:
-            self._calls.setdefault(key[0], []).append(place)
+        for told in told_by(line, self._lines):
+            self._take_told(told, place)
+
+    def _take_told(self, told: Told, place: _Place) -> None:
+        if isinstance(told, Line):
+            self._add(told, place)
+        elif isinstance(told, bytes):
+            self._calls.setdefault(told.decode(), []).append(place)
+        else:
+            self._begun[told] = place
 
     def _read_lines_of(self, task: TaskKey, shard: str, file: BinaryIO, begin: int, size: int) -> int:
         """Take in the lines of one task alone, and of the model calls among them."""
@@ -288,7 +323,9 @@ class Tree:
             seen = set(lines)
             for run in runs:
                 # Among the task's own: a call ends before the action around it.
-                for at in _positions(content, f'"spans":[{{"traceId":"{run}"'.encode(), lines[0], lines[-1]):
+                for at in _positions(
+                    content, f'"spans":[{{"traceId":"{run.decode()}"'.encode(), lines[0], lines[-1]
+                ):
                     line = content.rfind(b"\n", 0, at) + 1
                     if line not in seen:
                         seen.add(line)
@@ -304,13 +341,24 @@ class Tree:
         if known is None:
             known = self._tasks[key] = _Known()
         if line.action_type is None:
-            known.roots.append((line.span[0], line.start, line.end))
+            known.roots.append((line.span[0].decode(), line.start, line.end))
             return
         slot = (line.step, line.action_type, line.copy)
         known.actions[slot] = Done(
-            line.start, line.end, line.is_error, line.passed, line.speedup, line.tokens, line.span[0]
+            line.start,
+            line.end,
+            line.is_error,
+            line.passed,
+            line.speedup,
+            line.tokens,
+            self._run(line.span[0]),
         )
         known.places[slot] = place
+
+    def _run(self, trace_id: bytes) -> str:
+        if trace_id != self._last_run[0]:
+            self._last_run = (trace_id, trace_id.decode())
+        return self._last_run[1]
 
     def _read_begun(self) -> dict[TaskKey, dict[Slot, tuple[Done, _Place]]]:
         pending: dict[TaskKey, dict[Slot, tuple[Done, _Place]]] = {}
@@ -358,7 +406,8 @@ class Tree:
             for layout in _PREFIXES:
                 prefix = layout.rows(task_id)
                 of_op.update(f"{prefix}{step:02d}" for step in steps)
-        unindexed = Unindexed(self._store, _KnownRows(rows), Passed(), has_index=bool(self._read))
+        unknown = _Rows(rows, self._only)
+        unindexed = Unindexed(self._store, unknown, Passed(), has_index=bool(self._read))
         found: dict[TaskKey, dict[Slot, dict[str, str]]] = {}
         for identity, files in unindexed.actions().items():
             slot = (identity.step, identity.action_type, identity.copy)
@@ -368,21 +417,29 @@ class Tree:
         return is_new
 
 
-class _KnownRows:
-    """Whether the index tells of the step that a file's name says."""
+class _Rows:
+    """Names of files that say a step of which the index does not tell."""
 
-    def __init__(self, rows: dict[str, set[str]]) -> None:
+    def __init__(self, rows: dict[str, set[str]], only: TaskKey | None) -> None:
         self._rows = rows
-        self._op = ""
-        self._marker = ""
-        self._of_op: set[str] = set()
+        self._only = None if only is None else safe_name(only[0])
+        self._only_rows = () if only is None else tuple(layout.rows(only[1]) for layout in _PREFIXES)
 
-    def __call__(self, folder: Folder, name: str) -> bool:
+    def __call__(self, folder: Folder, names: list[str]) -> list[str]:
         op = folder[0]
-        if op != self._op:
-            self._op, self._marker, self._of_op = op, f"_{op}_", self._rows.get(op, set())
-        row, found, _ = name.partition(self._marker)
-        return (row if found else name.removesuffix("_verify")) in self._of_op
+        if self._only is not None:
+            if op != self._only:
+                return []
+            names = [name for name in names if name.startswith(self._only_rows)]
+        rows, marker = self._rows.get(op, set()), f"_{op}_"
+        unknown = [name for name in names if name[: name.find(marker)] not in rows]
+        # Of a verification's folder the name ends behind the row.
+        return [name for name in unknown if name.removesuffix("_verify") not in rows and name != CONDUCTOR]
+
+
+def _is_during(call: ModelCall, actions: Iterable[Action]) -> bool:
+    at = call.start or 0
+    return any((action.start or at + 1) <= at <= (action.end or at) for action in actions)
 
 
 def _needles(task: TaskKey) -> list[bytes]:
