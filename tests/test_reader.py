@@ -219,8 +219,15 @@ class TestTree:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(parallel, "_MIN_BYTES", 2000)
+        provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
         for task in range(20):
-            run(tmp_path, task_id=str(task))
+            with KernelTracer("swish", str(task), provider) as tracer:
+                with tracer.coder(prompt="asked") as action:
+                    given = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "a model"}
+                    provider.get_tracer("client").start_span("chat", attributes=given).end()
+                    action.record(REPLY)
+                with tracer.verifier() as check:
+                    check.record(task % 2 == 0, "log", {"speedup": task})
         [shard] = (tmp_path / ".kernel_trace/index").glob("*.jsonl")
         shard.write_bytes(shard.read_bytes()[:-20])
         one, several = Tree(tmp_path), Tree(tmp_path, processes=4)
