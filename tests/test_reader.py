@@ -39,7 +39,6 @@ from otel_kernel_trace.reader import (
     cost_of,
     diff,
     pair_of,
-    parallel,
     spent,
 )
 from otel_kernel_trace.reader.comparison import fisher
@@ -214,26 +213,6 @@ class TestTree:
         tree = Tree(tmp_path)
         [action] = tree.task("swish", "1").actions
         assert (action.passed, tree.summaries()[0].passed) == (False, 0)
-
-    def test_several_processes_read_a_long_index_as_one_does(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(parallel, "_MIN_BYTES", 2000)
-        provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
-        for task in range(20):
-            with KernelTracer("swish", str(task), provider) as tracer:
-                with tracer.coder(prompt="asked") as action:
-                    given = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "a model"}
-                    provider.get_tracer("client").start_span("chat", attributes=given).end()
-                    action.record(REPLY)
-                with tracer.verifier() as check:
-                    check.record(task % 2 == 0, "log", {"speedup": task})
-        [shard] = (tmp_path / ".kernel_trace/index").glob("*.jsonl")
-        shard.write_bytes(shard.read_bytes()[:-20])
-        one, several = Tree(tmp_path), Tree(tmp_path, processes=4)
-        assert several.summaries() == one.summaries()
-        assert [several.task(*key) for key in several.tasks()] == [one.task(*key) for key in one.tasks()]
-        assert not several.refresh()
 
     def test_no_tree_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(NoTreeError, match="expected the root of a tree"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gc
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +55,7 @@ def _told(command: Callable[_P, None]) -> Callable[_P, None]:
     @functools.wraps(command)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
         terminal.set_colours(click.get_current_context())
+        gc.disable()  # a command ends soon; looking for cycles among its values costs a tenth of its time
         try:
             command(*args, **kwargs)
         except NoTreeError as error:
@@ -80,7 +81,7 @@ def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool
     otel-kernel-trace ls ./kernel_trace_logs
     otel-kernel-trace ls ./kernel_trace_logs swish --json | jq '.tasks[].outcome'
     """
-    tree = Tree(log_dir, processes=os.cpu_count() or 1)
+    tree = Tree(log_dir)
     summaries = [summary for summary in tree.summaries() if op is None or summary.op_name == op]
     if op is not None and not summaries:
         raise click.ClickException(_no_op(tree, op))
@@ -207,7 +208,7 @@ def diff_command(log_dir: Path, op: str, which: tuple[str, ...], part: str, as_j
     otel-kernel-trace diff ./kernel_trace_logs swish 123:2 124:6 --part prompt
     """
     if len(which) == 2:
-        tree = Tree(log_dir, processes=os.cpu_count() or 1)
+        tree = Tree(log_dir)
         before, after = (_attempt_named(tree, op, name) for name in which)
     elif len(which) in (0, 1, 3):
         tree, key = _task_of(log_dir, op, which[0] if which else None)
@@ -279,7 +280,7 @@ def compare_command(before: Path, after: Path, as_json: bool) -> None:
     \b
     otel-kernel-trace compare ./logs/yesterday ./logs/today
     """
-    trees = [Tree(path, processes=os.cpu_count() or 1) for path in (before, after)]
+    trees = [Tree(path) for path in (before, after)]
     found = compare(*(tree.summaries() for tree in trees))
     if as_json:
         ops: list[Json] = [documents.of_comparison(one) for one in found]
@@ -319,7 +320,7 @@ def recover_command(log_dir: Path, as_json: bool) -> None:
     \b
     otel-kernel-trace recover ./kernel_trace_logs
     """
-    tree = Tree(log_dir, processes=os.cpu_count() or 1)
+    tree = Tree(log_dir)
     pending = [
         action
         for summary in tree.summaries()
@@ -357,7 +358,7 @@ def _task_of(log_dir: Path, op: str, task: str | None) -> tuple[Tree, tuple[str,
             return Tree(log_dir, only=(op, task)), (op, task)
         except NoTreeError:
             pass  # which there are says the whole tree
-    tree = Tree(log_dir, processes=os.cpu_count() or 1)
+    tree = Tree(log_dir)
     tasks = [key[1] for key in tree.tasks() if key[0] == op]
     if not tasks:
         raise click.ClickException(_no_op(tree, op))

@@ -50,12 +50,13 @@ class Line(NamedTuple):
     tokens: Tokens
 
 
-_TEXT = rb'"((?:[^"\\]|\\.)*)"'
+_CHARS = rb'[^"\\]*(?:\\.[^"\\]*)*'
+_TEXT = rb'"(' + _CHARS + rb')"'
 _HEAD = (
     rb'"traceId":"([0-9a-f]{32})","spanId":"([0-9a-f]{16})"(?:,"traceState":"[^"\\]*")?'
-    rb'(?:,"parentSpanId":"[0-9a-f]{16}")?,"flags":[0-9]+,"name":"(?:[^"\\]|\\.)*","kind":[0-9],'
+    rb'(?:,"parentSpanId":"[0-9a-f]{16}")?,"flags":[0-9]+,"name":"' + _CHARS + rb'","kind":[0-9],'
     rb'"startTimeUnixNano":"([0-9]{1,20})"(?:,"endTimeUnixNano":"([0-9]{1,20})")?'
-    rb'(?:,"status":\{"code":([12])(?:,"message":"(?:[^"\\]|\\.)*")?\})?,"attributes":\['
+    rb'(?:,"status":\{"code":([12])(?:,"message":"' + _CHARS + rb'")?\})?,"attributes":\['
 )
 _LINE = re.compile(
     _HEAD + rb'(?:\{"key":"kernel_trace\.(?:'

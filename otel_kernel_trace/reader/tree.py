@@ -7,7 +7,7 @@ import json
 import mmap
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import BinaryIO
@@ -25,7 +25,6 @@ from otel_kernel_trace.names import safe_name
 from otel_kernel_trace.reader.lines import Line, LineReader, SpanKey, error_log_in, key_of, status_in
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task, Tokens
 from otel_kernel_trace.reader.outcome import Done, Slot, error_line, summary_of
-from otel_kernel_trace.reader.parallel import Child, Told, split, told_by
 from otel_kernel_trace.reader.spans import action_of, call_of, part_name
 from otel_kernel_trace.record import attributes_of, read_record
 from otel_kernel_trace.store import Folder, Store
@@ -64,23 +63,19 @@ class Tree:
     Args:
         log_dir: root of the tree.
         only: the one task that matters; others are not looked for, which is faster.
-        processes: how many may read a long index; more than one only where no other thread runs.
 
     Raises:
         NoTreeError: the folder holds no tree, or no such task.
         OSError: the folder can't be read.
     """
 
-    def __init__(
-        self, log_dir: str | os.PathLike[str], *, only: TaskKey | None = None, processes: int = 1
-    ) -> None:
+    def __init__(self, log_dir: str | os.PathLike[str], *, only: TaskKey | None = None) -> None:
         self.log_dir = os.path.realpath(os.path.expanduser(log_dir))
         self.passed = Passed()
         """What was passed over, and why."""
         os.listdir(self.log_dir)
         self._store = Store(self.log_dir)
         self._only = only
-        self._processes = processes
         self._last_run = (b"", "")
         self._lines = LineReader(self.passed)
         self._read: dict[str, int] = {}
@@ -265,50 +260,29 @@ class Tree:
             if self._only is not None:
                 self._read[shard] = self._read_lines_of(self._only, shard, file, begin, size)
                 return self._read[shard] > begin
-            ranges = split(file, begin, size, self._processes)
-            children = [Child(file, *part) for part in ranges[1:]]
-            self._read_lines(file, shard, *ranges[0])
-            for child, part in zip(children, ranges[1:], strict=True):
-                told = child.result()
-                if told is None:
-                    self._read_lines(file, shard, *part)
-                for at, one in told or ():
-                    self._take_told(one, (shard, at))
-            self._read[shard] = self._end_of_lines(file, begin, size)
-        return self._read[shard] > begin
+            at = begin
+            # A tree has a hundred thousand lines: no call here is one too many.
+            begun_in, read, begun = self._lines.begun, self._lines.read, self._begun
+            while at < size and (line := file.readline(MAX_LINE_BYTES)):
+                if not line.endswith(b"\n"):
+                    break  # is being written, or was cut
+                span = begun_in(line)
+                if span is not None:
+                    begun[span] = (shard, at)
+                else:
+                    self._take(line, read(line), (shard, at))
+                at += len(line)
+            self._read[shard] = at
+        return at > begin
 
-    def _read_lines(self, file: BinaryIO, shard: str, begin: int, end: int) -> None:
-        file.seek(begin)
-        at = begin
-        while at < end and (line := file.readline(MAX_LINE_BYTES)):
-            if not line.endswith(b"\n"):
-                break  # is being written, or was cut
-            self._take(line, (shard, at))
-            at += len(line)
-
-    def _end_of_lines(self, file: BinaryIO, begin: int, end: int) -> int:
-        """Where the last line ends that has an end."""
-        at = end
-        while at > begin:
-            start = max(begin, at - 65_536)
-            file.seek(start)
-            found = file.read(at - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            at = start
-        return begin
-
-    def _take(self, line: bytes, place: _Place) -> None:
-        for told in told_by(line, self._lines):
-            self._take_told(told, place)
-
-    def _take_told(self, told: Told, place: _Place) -> None:
-        if isinstance(told, Line):
-            self._add(told, place)
-        elif isinstance(told, bytes):
-            self._calls.setdefault(told.decode(), []).append(place)
-        else:
-            self._begun[told] = place
+    def _take(self, line: bytes, found: Sequence[Line | SpanKey], place: _Place) -> None:
+        for one in found:
+            if isinstance(one, Line):
+                self._add(one, place)
+            else:
+                self._begun[one] = place
+        if not found and (key := key_of(line)) is not None:
+            self._calls.setdefault(key[0].decode(), []).append(place)
 
     def _read_lines_of(self, task: TaskKey, shard: str, file: BinaryIO, begin: int, size: int) -> int:
         """Take in the lines of one task alone, and of the model calls among them."""
@@ -318,7 +292,7 @@ class Tree:
             found = [at for needle in _needles(task) for at in _positions(content, needle, begin, end)]
             lines = sorted({content.rfind(b"\n", 0, at) + 1 for at in found})
             for at in lines:
-                self._take(content[at : content.find(b"\n", at) + 1], (shard, at))
+                self._read_line(content[at : content.find(b"\n", at) + 1], (shard, at))
             runs = {key[0] for at in lines if (key := key_of(content[at : content.find(b"\n", at)]))}
             seen = set(lines)
             for run in runs:
@@ -329,8 +303,15 @@ class Tree:
                     line = content.rfind(b"\n", 0, at) + 1
                     if line not in seen:
                         seen.add(line)
-                        self._take(content[line : content.find(b"\n", line) + 1], (shard, line))
+                        self._read_line(content[line : content.find(b"\n", line) + 1], (shard, line))
         return end or begin
+
+    def _read_line(self, line: bytes, place: _Place) -> None:
+        span = self._lines.begun(line)
+        if span is not None:
+            self._begun[span] = place
+        else:
+            self._take(line, self._lines.read(line), place)
 
     def _add(self, line: Line, place: _Place) -> None:
         self._begun.pop(line.span, None)
