@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -241,3 +243,27 @@ class TestTerminal:
 def test_the_first_lines_of_help_have_an_example() -> None:
     for name in ("ls", "show", "diff", "blame", "compare", "recover"):
         assert f"otel-kernel-trace {name} ./" in _run(name, "--help")
+
+
+def test_an_interrupt_is_status_130_and_no_traceback(tmp_path: Path) -> None:
+    run(tmp_path)
+    [shard] = (tmp_path / ".kernel_trace/index").glob("*.jsonl")
+    content = shard.read_bytes()
+    with shard.open("ab") as file:
+        for _ in range(3000):
+            file.write(content)
+    with subprocess.Popen([_COMMAND, "ls", str(tmp_path)], stderr=subprocess.PIPE, text=True) as process:
+        while not _has_open(process.pid, shard):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert "Traceback" not in told
+    assert process.returncode == 130
+
+
+def _has_open(pid: int, file: Path) -> bool:
+    folder = Path(f"/proc/{pid}/fd")
+    with contextlib.suppress(OSError):
+        return any(os.readlink(folder / name) == str(file) for name in os.listdir(folder))
+    return False
