@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ _Place = tuple[str, int]
 _UNKNOWN = Done(0, 0, False, None, None, Tokens(), "")
 _PREFIXES = [NUMBERED[name] for name in ("design", "akg_agents")]
 """Layouts whose names begin differently."""
+_CHUNK_BYTES = 4 * 1024 * 1024
 _WORDS = re.compile(r"[0-9]+|[^0-9]+")
 
 
@@ -286,25 +286,17 @@ class Tree:
 
     def _read_lines_of(self, task: TaskKey, shard: str, file: BinaryIO, begin: int, size: int) -> int:
         """Take in the lines of one task alone, and of the model calls among them."""
-        content = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-        with content:
-            end = content.rfind(b"\n", begin) + 1
-            found = [at for needle in _needles(task) for at in _positions(content, needle, begin, end)]
-            lines = sorted({content.rfind(b"\n", 0, at) + 1 for at in found})
-            for at in lines:
-                self._read_line(content[at : content.find(b"\n", at) + 1], (shard, at))
-            runs = {key[0] for at in lines if (key := key_of(content[at : content.find(b"\n", at)]))}
-            seen = set(lines)
-            for run in runs:
-                # Among the task's own: a call ends before the action around it.
-                for at in _positions(
-                    content, f'"spans":[{{"traceId":"{run.decode()}"'.encode(), lines[0], lines[-1]
-                ):
-                    line = content.rfind(b"\n", 0, at) + 1
-                    if line not in seen:
-                        seen.add(line)
-                        self._read_line(content[line : content.find(b"\n", line) + 1], (shard, line))
-        return end or begin
+        found = dict(_lines_with(file, _needles(task), begin, size))
+        for at, line in found.items():
+            self._read_line(line, (shard, at))
+        runs = {key[0] for line in found.values() if (key := key_of(line)) is not None}
+        if runs:
+            # Among the task's own: a call ends before the action around it.
+            of_runs = [b'"spans":[{"traceId":"%b"' % run for run in runs]
+            for at, line in _lines_with(file, of_runs, min(found), max(found)):
+                if at not in found:
+                    self._read_line(line, (shard, at))
+        return _end_of_lines(file, begin, size)
 
     def _read_line(self, line: bytes, place: _Place) -> None:
         span = self._lines.begun(line)
@@ -432,11 +424,37 @@ def _needles(task: TaskKey) -> list[bytes]:
     ]
 
 
-def _positions(content: mmap.mmap, needle: bytes, begin: int, end: int) -> Iterator[int]:
-    at = content.find(needle, begin, end)
-    while at >= 0:
-        yield at
-        at = content.find(needle, at + 1, end)
+def _lines_with(file: BinaryIO, needles: list[bytes], begin: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Whole lines that hold one of several texts, and where they begin."""
+    file.seek(begin)
+    at = begin
+    while at < end and (chunk := file.read(min(_CHUNK_BYTES, end - at))):
+        if not chunk.endswith(b"\n"):
+            chunk += file.readline(MAX_LINE_BYTES)
+        starts = set()
+        for needle in needles:
+            found = chunk.find(needle)
+            while found >= 0:
+                starts.add(chunk.rfind(b"\n", 0, found) + 1)
+                found = chunk.find(needle, found + 1)
+        for start in sorted(starts):
+            stop = chunk.find(b"\n", start) + 1
+            if stop:
+                yield at + start, chunk[start:stop]
+        at += len(chunk)
+
+
+def _end_of_lines(file: BinaryIO, begin: int, end: int) -> int:
+    """Where the last line ends that has an end."""
+    at = end
+    while at > begin:
+        start = max(begin, at - 65_536)
+        file.seek(start)
+        found = file.read(at - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        at = start
+    return begin
 
 
 def _named(key: TaskKey, slot: Slot) -> Action:
