@@ -1,0 +1,328 @@
+"""What the page is told: the reader's values as JSON has them. Pure functions.
+
+Times are in milliseconds since 1970. What is not known is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypedDict
+
+from otel_kernel_trace.attributes import RESULT
+from otel_kernel_trace.reader.attempts import Attempt, attempts_of
+from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task
+from otel_kernel_trace.reader.timeline import spent, tokens_by_model
+
+MAX_TEXT_BYTES = 4_000_000
+"""Of a longer text the page has the beginning."""
+MAX_HEADLINE = 240
+"""Characters of an error in the overview."""
+_MAX_MEASUREMENTS = 100
+_MAX_MEASUREMENT = 2_000
+
+_COMPILER = re.compile(r"(?:^|[\s:])(?:fatal )?error\b\s*[:#A-Z]", re.IGNORECASE)
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
+
+
+class RowShown(TypedDict, total=False):
+    """A task in the overview."""
+
+    op: str
+    task: str
+    outcome: str
+    steps: int
+    actions: int
+    verified: int
+    passed: int
+    firstPass: int
+    speedup: float
+    tokensIn: int
+    tokensOut: int
+    wall: float
+    start: float
+    end: float
+    pending: int
+    last: str
+    lastStep: int
+    firstFailed: int
+    error: str
+    """What first went wrong."""
+    ref: list[int]
+    """In a report, where the rest of the task is."""
+
+
+class PartShown(TypedDict, total=False):
+    """A text."""
+
+    name: str
+    path: str
+    size: int
+    """Bytes of all of it."""
+    ref: list[int] | str
+    """Where the page gets it: in a report a block, an offset and a size; from a server, what to ask for."""
+    cut: bool
+    """Whether the page has only the beginning."""
+    gone: str
+    """Why the page has not got it."""
+
+
+class CallShown(TypedDict, total=False):
+    """A model call."""
+
+    name: str
+    model: str
+    start: float
+    end: float
+    tokensIn: int
+    tokensOut: int
+    error: str
+
+
+class ActionShown(TypedDict, total=False):
+    """What an agent did."""
+
+    step: int
+    type: str
+    agent: str
+    copy: int
+    start: float
+    end: float
+    pending: bool
+    passed: bool
+    error: str
+    speedup: float
+    profile: list[list[str]]
+    framework: str
+    impl: str
+    tokensIn: int
+    tokensOut: int
+    model: str
+    incomplete: str
+    parts: list[PartShown]
+    calls: list[CallShown]
+
+
+class AttemptShown(TypedDict, total=False):
+    """An attempt: the actions are indexes in those of the task."""
+
+    step: int
+    action: int
+    verification: int
+    code: list[int | str]
+    """Action and part that have its code."""
+    passed: bool
+    speedup: float
+
+
+class TaskShown(TypedDict):
+    """A task."""
+
+    actions: list[ActionShown]
+    calls: list[CallShown]
+    """Model calls outside of any action."""
+    attempts: list[AttemptShown]
+    runs: list[list[float | None]]
+    spent: dict[str, float]
+    models: list[list[str | int]]
+
+
+PlacePart = Callable[[Action, Part], PartShown]
+"""Says where the page gets a text."""
+
+
+def row_of(summary: Summary, error: str | None = None) -> RowShown:
+    """A task in the overview."""
+    row = RowShown(
+        op=summary.op_name,
+        task=summary.task_id,
+        outcome=summary.outcome.value,
+        steps=summary.steps,
+        actions=summary.actions,
+        verified=summary.verified,
+        passed=summary.passed,
+        pending=summary.pending,
+        last=summary.last,
+        lastStep=summary.last_step,
+    )
+    if summary.first_pass is not None:
+        row["firstPass"] = summary.first_pass
+    if summary.first_failed is not None:
+        row["firstFailed"] = summary.first_failed
+    if summary.best_speedup is not None:
+        row["speedup"] = summary.best_speedup
+    if summary.tokens:
+        row["tokensIn"], row["tokensOut"] = summary.tokens.input, summary.tokens.output
+    if summary.start is not None:
+        row["start"] = _ms(summary.start)
+    if summary.end is not None:
+        row["end"] = _ms(summary.end)
+    if summary.wall_time is not None:
+        row["wall"] = _ms(summary.wall_time)
+    if error is not None:
+        row["error"] = error
+    return row
+
+
+def task_of(task: Task, place: PlacePart) -> TaskShown:
+    """A task, with the places of its texts."""
+    by_action, outside = _calls_by_action(task)
+    index = {id(action): number for number, action in enumerate(task.actions)}
+    where = spent(task)
+    return TaskShown(
+        actions=[
+            _action_of(action, place, by_action.get(number, ())) for number, action in enumerate(task.actions)
+        ],
+        calls=[_call_of(call) for call in outside],
+        attempts=[_attempt_of(attempt, index) for attempt in attempts_of(task)],
+        runs=[[_ms(start), None if end is None else _ms(end)] for start, end in task.runs],
+        spent={
+            "model": _ms(where.model),
+            "verify": _ms(where.verify),
+            "waiting": _ms(where.waiting),
+            "unaccounted": _ms(where.unaccounted),
+        },
+        models=[[name, tokens.input, tokens.output] for name, tokens in tokens_by_model(task.actions)],
+    )
+
+
+def first_failed(task: Task) -> Action | None:
+    """The action that failed first."""
+    for action in task.actions:
+        if action.passed is False or (action.error and not action.passed):
+            return action
+    return None
+
+
+def headline(log: str) -> str:
+    """The line of an error log that says what went wrong, as far as that can be told.
+
+    A compiler's first error; else what was raised last; else the last line.
+    """
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    raised = ""
+    for number, line in enumerate(lines):
+        if _RAISED.match(line):
+            raised = " ".join(lines[number : number + 2]) if line.endswith(":") else line
+        elif _COMPILER.search(line):
+            return line[:MAX_HEADLINE]
+    return (raised or (lines[-1] if lines else ""))[:MAX_HEADLINE]
+
+
+def _action_of(action: Action, place: PlacePart, calls: Iterable[ModelCall]) -> ActionShown:
+    shown = ActionShown(
+        step=action.step,
+        type=action.action_type,
+        parts=[place(action, part) for part in action.parts.values()],
+    )
+    if action.agent is not None:
+        shown["agent"] = action.agent.value
+    if action.copy != 1:
+        shown["copy"] = action.copy
+    if action.start is not None:
+        shown["start"] = _ms(action.start)
+    if action.end is not None:
+        shown["end"] = _ms(action.end)
+    if action.is_pending:
+        shown["pending"] = True
+    if action.passed is not None:
+        shown["passed"] = action.passed
+    if action.error:
+        shown["error"] = action.error[:_MAX_MEASUREMENT]
+    if action.speedup is not None:
+        shown["speedup"] = action.speedup
+    if action.profile:
+        shown["profile"] = [
+            [name, _measurement(value)] for name, value in list(action.profile.items())[:_MAX_MEASUREMENTS]
+        ]
+    if action.framework:
+        shown["framework"] = action.framework
+    if action.impl_type:
+        shown["impl"] = action.impl_type
+    if action.tokens:
+        shown["tokensIn"], shown["tokensOut"] = action.tokens.input, action.tokens.output
+    if action.model:
+        shown["model"] = action.model
+    if action.incomplete:
+        shown["incomplete"] = action.incomplete
+    if called := [_call_of(call) for call in calls]:
+        shown["calls"] = called
+    return shown
+
+
+def _call_of(call: ModelCall) -> CallShown:
+    shown = CallShown(name=call.name)
+    if call.model:
+        shown["model"] = call.model
+    if call.start is not None:
+        shown["start"] = _ms(call.start)
+    if call.end is not None:
+        shown["end"] = _ms(call.end)
+    if call.tokens:
+        shown["tokensIn"], shown["tokensOut"] = call.tokens.input, call.tokens.output
+    if call.error:
+        shown["error"] = call.error[:_MAX_MEASUREMENT]
+    return shown
+
+
+def _attempt_of(attempt: Attempt, index: dict[int, int]) -> AttemptShown:
+    shown = AttemptShown(step=attempt.step, action=index[id(attempt.action)])
+    verification = attempt.verification
+    if RESULT in attempt.action.parts:
+        shown["code"] = [shown["action"], RESULT]
+    if verification is not None:
+        shown["verification"] = index[id(verification)]
+        if verification.passed is not None:
+            shown["passed"] = verification.passed
+        if verification.passed and verification.speedup is not None:
+            shown["speedup"] = verification.speedup
+        if "code" not in shown and "source.implementation" in verification.parts:
+            shown["code"] = [shown["verification"], "source.implementation"]
+    return shown
+
+
+def _calls_by_action(task: Task) -> tuple[dict[int, list[ModelCall]], list[ModelCall]]:
+    """Model calls, by the action that they are in: the one that is their parent, or that was at work."""
+    spans = {action.span_id: number for number, action in enumerate(task.actions) if action.span_id}
+    timed = sorted(
+        (action.start, number)
+        for number, action in enumerate(task.actions)
+        if action.start is not None and action.end is not None
+    )
+    starts = [start for start, _ in timed]
+    found: dict[int, list[ModelCall]] = {}
+    outside = []
+    for call in task.model_calls:
+        number = spans.get(call.parent_id)
+        if number is None:
+            number = _at_work(call, task.actions, timed, starts)
+        if number is None:
+            outside.append(call)
+        else:
+            found.setdefault(number, []).append(call)
+    return found, outside
+
+
+def _at_work(
+    call: ModelCall, actions: Sequence[Action], timed: Sequence[tuple[int, int]], starts: Sequence[int]
+) -> int | None:
+    """The action that began last of those around a call."""
+    if call.start is None or call.end is None:
+        return None
+    last = bisect_right(starts, call.start)
+    for _, number in reversed(timed[max(0, last - 16) : last]):
+        action = actions[number]
+        if action.trace_id == call.trace_id and (action.end or 0) >= call.end:
+            return number
+    return None
+
+
+def _measurement(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text[:_MAX_MEASUREMENT]
+
+
+def _ms(nanoseconds: int) -> float:
+    return round(nanoseconds / 1e6, 3)
