@@ -277,7 +277,7 @@ class TestExport:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
-        assert (process.returncode, told.strip()) == (1, b"Aborted!")
+        assert (process.returncode, told.strip()) == (130, b"interrupted")
         assert raw_tree(output.parent) == {"lines.jsonl": b"of before"}
 
     def test_so_does_one_of_a_folder_that_is_no_tree(self, tmp_path: Path) -> None:

@@ -170,21 +170,6 @@ def test_texts_are_packed_once_and_found_again(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("log", "headline"),
-    [
-        (_LOG, "NameError: name 'exp' is not defined"),
-        ("nvcc\nk.cu(3): error: expected a ';'\n1 error detected\n", "k.cu(3): error: expected a ';'"),
-        ("Traceback\nAssertionError:\nnot equal to tolerance\n", "AssertionError: not equal to tolerance"),
-        ("one\ntwo\n\n", "two"),
-        ("", ""),
-        ("x" * 10_000, "x" * shown.MAX_HEADLINE),
-    ],
-)
-def test_a_log_has_a_headline(log: str, headline: str) -> None:
-    assert shown.headline(log) == headline
-
-
 def test_model_calls_stand_in_the_actions_that_made_them(log_dir: Path) -> None:
     task = shown.task_of(Tree(log_dir).task("swish", "7"), lambda action, part: {"name": part.name})
     assert [action.get("calls", []) != [] for action in task["actions"]] == [True] + [False] * 6
@@ -699,7 +684,7 @@ def test_following_a_running_pipeline(log_dir: Path, opener: Opener) -> None:
     with closing(Trace("swish", "8", log_dir)) as trace, _served(log_dir) as served:
         trace.insert_designer_or_coder_record("one", "p", "", ActionType.DO_CODER)
         page: Page = opener(served.url).page
-        page.wait_for_selector('.row[href="#/swish/8"]:has-text("unfinished")')
+        page.wait_for_selector('.row[href="#/swish/8"]:has-text("unverified")')
         assert page.locator(".row").count() == 3
         page.wait_for_selector(".row:has-text(\"error: expected a ';'\")")
         page.locator('.row[href="#/swish/8"]').click()

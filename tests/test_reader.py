@@ -94,6 +94,14 @@ class TestTree:
         assert summary.wall_time is not None
         assert summary.wall_time > 0
 
+    @pytest.mark.parametrize("verdict", [True, False])
+    def test_how_a_trace_stands_without_a_provider(self, tmp_path: Path, verdict: bool) -> None:
+        trace = Trace("swish", "1", tmp_path)
+        trace.insert_designer_or_coder_record("r", "p", "t", ActionType.DO_CODER)
+        assert Tree(tmp_path).summaries()[0].outcome is Outcome.UNVERIFIED
+        trace.insert_verifier_record(str(verdict), "log", "")
+        assert Tree(tmp_path).summaries()[0].outcome is (Outcome.PASSED if verdict else Outcome.FAILED)
+
     def test_all_of_it(self, tmp_path: Path) -> None:
         run(tmp_path)
         tree = Tree(tmp_path)

@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -17,8 +16,6 @@ from otel_kernel_trace.page.shown import (
     MAX_TEXT_BYTES,
     PartShown,
     RowShown,
-    first_failed,
-    headline,
     row_of,
     task_of,
 )
@@ -26,7 +23,7 @@ from otel_kernel_trace.reader import Action, NoTreeError, Part, Task, Tree
 
 MOST_BYTES = 256_000_000
 """Of a larger page a browser takes long to open, or does not open it."""
-_HEADLINE_BYTES = 1_000_000
+_MAX_ERROR_CHARS = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +132,9 @@ class _Texts:
 
 def error_of(tree: Tree, task: Task) -> str | None:
     """What first went wrong in a task, in a line; None where nothing did."""
-    failed = first_failed(task)
-    if failed is None:
+    if task.summary.first_failed is None:
         return None
-    said = ""
-    log = failed.parts.get("error_log")
-    if log is not None:
-        with suppress(OSError):
-            said = headline(tree.text(log, _HEADLINE_BYTES))
-    return said or headline(failed.error) or "failed"
+    return tree.first_error(task.summary)[:_MAX_ERROR_CHARS] or "failed"
 
 
 def why_gone(error: OSError) -> str:

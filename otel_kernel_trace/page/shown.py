@@ -6,7 +6,6 @@ Times are in milliseconds since 1970. What is not known is left out.
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict
@@ -18,13 +17,8 @@ from otel_kernel_trace.reader.timeline import spent, tokens_by_model
 
 MAX_TEXT_BYTES = 4_000_000
 """Of a longer text the page has the beginning."""
-MAX_HEADLINE = 240
-"""Characters of an error in the overview."""
 _MAX_MEASUREMENTS = 100
 _MAX_MEASUREMENT = 2_000
-
-_COMPILER = re.compile(r"(?:^|[\s:])(?:fatal )?error\b\s*[:#A-Z]", re.IGNORECASE)
-_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
 
 
 class RowShown(TypedDict, total=False):
@@ -186,29 +180,6 @@ def task_of(task: Task, place: PlacePart) -> TaskShown:
         },
         models=[[name, tokens.input, tokens.output] for name, tokens in tokens_by_model(task.actions)],
     )
-
-
-def first_failed(task: Task) -> Action | None:
-    """The action that failed first."""
-    for action in task.actions:
-        if action.passed is False or (action.error and not action.passed):
-            return action
-    return None
-
-
-def headline(log: str) -> str:
-    """The line of an error log that says what went wrong, as far as that can be told.
-
-    A compiler's first error; else what was raised last; else the last line.
-    """
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    raised = ""
-    for number, line in enumerate(lines):
-        if _RAISED.match(line):
-            raised = " ".join(lines[number : number + 2]) if line.endswith(":") else line
-        elif _COMPILER.search(line):
-            return line[:MAX_HEADLINE]
-    return (raised or (lines[-1] if lines else ""))[:MAX_HEADLINE]
 
 
 def _action_of(action: Action, place: PlacePart, calls: Iterable[ModelCall]) -> ActionShown:

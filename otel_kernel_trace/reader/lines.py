@@ -44,6 +44,7 @@ class Line(NamedTuple):
     """None for a task's root span."""
     step: int
     copy: int
+    has_parent: bool
     is_error: bool
     passed: bool | None
     speedup: float | None
@@ -54,7 +55,7 @@ _CHARS = rb'[^"\\]*(?:\\.[^"\\]*)*'
 _TEXT = rb'"(' + _CHARS + rb')"'
 _HEAD = (
     rb'"traceId":"([0-9a-f]{32})","spanId":"([0-9a-f]{16})"(?:,"traceState":"[^"\\]*")?'
-    rb'(?:,"parentSpanId":"[0-9a-f]{16}")?,"flags":[0-9]+,"name":"' + _CHARS + rb'","kind":[0-9],'
+    rb'(,"parentSpanId":"[0-9a-f]{16}")?,"flags":[0-9]+,"name":"' + _CHARS + rb'","kind":[0-9],'
     rb'"startTimeUnixNano":"([0-9]{1,20})"(?:,"endTimeUnixNano":"([0-9]{1,20})")?'
     rb'(?:,"status":\{"code":([12])(?:,"message":"' + _CHARS + rb'")?\})?,"attributes":\['
 )
@@ -130,7 +131,7 @@ class LineReader:
         if found is None:
             return self._parsed(line)
         (
-            trace_id, span_id, start, end, status,
+            trace_id, span_id, parent, start, end, status,
             pending, op_name, task_id, step, action_type, result, asked, said, copy,
         ) = found.groups()  # fmt: skip
         if pending:
@@ -157,6 +158,7 @@ class LineReader:
                 None if action_type is None else text(action_type),
                 int(step or 0),
                 int(copy or 1),
+                parent is not None,
                 status == b"2",
                 passed,
                 speedup,
@@ -203,6 +205,7 @@ def _line_of(span: ReadableSpan) -> Line | SpanKey | None:
         action_type,
         step,
         copy,
+        span.parent is not None,
         span.status.status_code is StatusCode.ERROR,
         None if verdict is None else attributes.has_passed(verdict),
         None if profile is None else speedup_in(attributes.text(profile)),

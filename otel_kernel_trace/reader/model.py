@@ -21,7 +21,8 @@ class Outcome(Enum):
     PASSED = "passed"
     """A verification passed."""
     FAILED = "failed"
-    """It ended, there were verifications, and none passed."""
+    """It ended, there were verifications, and none passed. Of a :class:`~otel_kernel_trace.Trace`
+    without a provider nothing tells that it ended: there it is how things stand."""
     UNVERIFIED = "unverified"
     """It ended, and no verification has a verdict."""
     UNFINISHED = "unfinished"

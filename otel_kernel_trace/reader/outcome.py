@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.reader.lines import Line
 from otel_kernel_trace.reader.model import Outcome, Summary, Tokens
-
-
-class Done(NamedTuple):
-    """What a summary takes into account of an action."""
-
-    start: int
-    end: int
-    """0 where it has not ended, or nothing is known of that."""
-    is_error: bool
-    passed: bool | None
-    speedup: float | None
-    tokens: Tokens
-    run: str
-    """Trace id."""
-
 
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Mismatch)\b")
 _ERROR = re.compile(
@@ -38,9 +23,9 @@ Slot = tuple[int, str, int]
 def summary_of(
     op_name: str,
     task_id: str,
-    actions: Mapping[Slot, Done],
-    pending: Mapping[Slot, Done],
-    roots: Iterable[tuple[str, int, int]],
+    actions: Mapping[Slot, Line],
+    pending: Mapping[Slot, Line],
+    roots: Iterable[tuple[bytes, int, int]],
     *,
     is_indexed: bool = True,
 ) -> Summary:
@@ -64,7 +49,7 @@ def summary_of(
     ]
     speedups = [done.speedup for done in passes.values() if done.speedup is not None]
     last = max(everything, key=lambda slot: (everything[slot].start, slot), default=(0, "", 1))
-    times = [(done.run, done.start, done.end) for done in everything.values() if done.start]
+    times = [(done.span[0], done.start, done.end) for done in everything.values() if done.start]
     times += [root for root in roots if root[1]]
     return Summary(
         op_name=op_name,
@@ -105,8 +90,8 @@ def _outcome(
     passes: Collection[Slot],
     verified: Collection[Slot],
     pending: Collection[Slot],
-    everything: Mapping[Slot, Done],
-    ended_runs: Collection[str],
+    everything: Mapping[Slot, Line],
+    ended_runs: Collection[bytes],
     *,
     is_indexed: bool,
 ) -> Outcome:
@@ -114,13 +99,14 @@ def _outcome(
         return Outcome.PASSED
     if not is_indexed:
         return Outcome.UNKNOWN
-    if pending or any(done.run and done.run not in ended_runs for done in everything.values()):
+    # Actions of a Trace without a provider have no root, whose end would tell.
+    if pending or any(done.has_parent and done.span[0] not in ended_runs for done in everything.values()):
         return Outcome.UNFINISHED
     return Outcome.FAILED if verified else Outcome.UNVERIFIED
 
 
-def _wall_time(times: Iterable[tuple[str, int, int]]) -> int | None:
-    runs: dict[str, tuple[int, int]] = {}
+def _wall_time(times: Iterable[tuple[bytes, int, int]]) -> int | None:
+    runs: dict[bytes, tuple[int, int]] = {}
     for run, start, end in times:
         first, last = runs.get(run, (start, start))
         runs[run] = (min(first, start), max(last, end, start))

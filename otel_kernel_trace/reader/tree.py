@@ -23,7 +23,7 @@ from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.names import safe_name
 from otel_kernel_trace.reader.lines import Line, LineReader, SpanKey, error_log_in, key_of, status_in
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task, Tokens
-from otel_kernel_trace.reader.outcome import Done, Slot, error_line, summary_of
+from otel_kernel_trace.reader.outcome import Slot, error_line, summary_of
 from otel_kernel_trace.reader.spans import action_of, call_of, part_name
 from otel_kernel_trace.record import attributes_of, read_record
 from otel_kernel_trace.store import Folder, Store
@@ -34,7 +34,6 @@ TaskKey = tuple[str, str]
 _Place = tuple[str, int]
 """Of a line: its shard, and where it begins there."""
 
-_UNKNOWN = Done(0, 0, False, None, None, Tokens(), "")
 _PREFIXES = [NUMBERED[name] for name in ("design", "akg_agents")]
 """Layouts whose names begin differently."""
 _CHUNK_BYTES = 4 * 1024 * 1024
@@ -49,9 +48,9 @@ class NoTreeError(Exception):
 class _Known:
     """What is known of a task."""
 
-    actions: dict[Slot, Done] = field(default_factory=dict)
+    actions: dict[Slot, Line] = field(default_factory=dict)
     places: dict[Slot, _Place] = field(default_factory=dict)
-    roots: list[tuple[str, int, int]] = field(default_factory=list)
+    roots: list[tuple[bytes, int, int]] = field(default_factory=list)
     """Trace id, start and end of root spans."""
 
 
@@ -76,14 +75,13 @@ class Tree:
         os.listdir(self.log_dir)
         self._store = Store(self.log_dir)
         self._only = only
-        self._last_run = (b"", "")
         self._lines = LineReader(self.passed)
         self._read: dict[str, int] = {}
         """By shard, how much of it was read."""
         self._tasks: dict[TaskKey, _Known] = {}
         self._begun: dict[SpanKey, _Place] = {}
         """By span, lines of actions that have begun and, as far as is known, not ended."""
-        self._pending: dict[TaskKey, dict[Slot, tuple[Done, _Place]]] = {}
+        self._pending: dict[TaskKey, dict[Slot, tuple[Line, _Place]]] = {}
         self._calls: dict[str, list[_Place]] = {}
         """By trace id, lines of model calls."""
         self._unindexed: dict[TaskKey, dict[Slot, dict[str, str]]] = {}
@@ -128,7 +126,7 @@ class Tree:
             raise KeyError(key)
         actions = dict(known.actions) if known else {}
         for slot in unindexed.keys() - pending.keys():
-            actions.setdefault(slot, _UNKNOWN)
+            actions.setdefault(slot, _line(op_name, task_id, slot))
         return summary_of(
             op_name,
             task_id,
@@ -153,7 +151,7 @@ class Tree:
         }
         for slot, paths in self._unindexed.get(key, {}).items():
             actions[slot] = _with_paths(actions.get(slot) or _named(key, slot), paths)
-        runs = {action.trace_id for action in actions.values()} | {run for run, _, _ in known.roots}
+        runs = {action.trace_id for action in actions.values()} | {run.decode() for run, _, _ in known.roots}
         calls = [
             call for run in sorted(runs) for place in self._calls.get(run, ()) for call in self._call(place)
         ]
@@ -175,9 +173,10 @@ class Tree:
             most: bytes of its log that are looked at.
         """
         known = self._tasks.get((summary.op_name, summary.task_id))
-        for slot in sorted(known.actions) if known and summary.first_failed is not None else ():
-            done = known.actions[slot] if known else _UNKNOWN
-            if slot[0] == summary.first_failed and (done.is_error or done.passed is False) and known:
+        if known is None or summary.first_failed is None:
+            return ""
+        for slot, line in sorted(known.actions.items(), key=lambda action: action[0]):
+            if slot[0] == summary.first_failed and (line.is_error or line.passed is False):
                 return self._first_error_at(known.places[slot], most)
         return ""
 
@@ -314,36 +313,23 @@ class Tree:
         if known is None:
             known = self._tasks[key] = _Known()
         if line.action_type is None:
-            known.roots.append((line.span[0].decode(), line.start, line.end))
+            known.roots.append((line.span[0], line.start, line.end))
             return
         slot = (line.step, line.action_type, line.copy)
-        known.actions[slot] = Done(
-            line.start,
-            line.end,
-            line.is_error,
-            line.passed,
-            line.speedup,
-            line.tokens,
-            self._run(line.span[0]),
-        )
+        known.actions[slot] = line
         known.places[slot] = place
 
-    def _run(self, trace_id: bytes) -> str:
-        if trace_id != self._last_run[0]:
-            self._last_run = (trace_id, trace_id.decode())
-        return self._last_run[1]
-
-    def _read_begun(self) -> dict[TaskKey, dict[Slot, tuple[Done, _Place]]]:
-        pending: dict[TaskKey, dict[Slot, tuple[Done, _Place]]] = {}
+    def _read_begun(self) -> dict[TaskKey, dict[Slot, tuple[Line, _Place]]]:
+        pending: dict[TaskKey, dict[Slot, tuple[Line, _Place]]] = {}
         for place in self._begun.values():
             for span in self._spans_at(place):
                 record = read_record(span)
                 if record is None:
                     continue
                 slot = (record.step or 0, record.action_type, record.copy)
-                run = f"{record.trace_id:032x}"
-                done = Done(span.start_time or 0, 0, False, None, None, Tokens(), run)
-                pending.setdefault((record.op_name, record.task_id), {})[slot] = (done, place)
+                key = (b"%032x" % record.trace_id, b"%016x" % record.span_id)
+                began = _line(record.op_name, record.task_id, slot, key, span.start_time or 0)
+                pending.setdefault((record.op_name, record.task_id), {})[slot] = (began, place)
         return pending
 
     def _spans_at(self, place: _Place) -> list[ReadableSpan]:
@@ -455,6 +441,12 @@ def _end_of_lines(file: BinaryIO, begin: int, end: int) -> int:
             return start + found + 1
         at = start
     return begin
+
+
+def _line(op_name: str, task_id: str, slot: Slot, span: SpanKey = (b"", b""), start: int = 0) -> Line:
+    """What is known of an action that has not ended, or that no line tells of."""
+    step, action_type, copy = slot
+    return Line(op_name, task_id, span, start, 0, action_type, step, copy, False, False, None, None, Tokens())
 
 
 def _named(key: TaskKey, slot: Slot) -> Action:
