@@ -165,7 +165,8 @@ def test_compare_says_what_is_worse_and_what_that_rests_on(log_dir: Path, tmp_pa
     trace = Trace("swish", "2", later)
     trace.insert_verifier_record("False", "log", "")
     said = _run("compare", log_dir, later)
-    assert "100 % -> -" in said
+    assert "100 % -> 0 %" in said
+    assert "worse: pass rate" in said
     [op] = _json("compare", log_dir, later)["ops"]
     assert (op["before"]["passed"], op["after"]["tasks"]) == (1, 2)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.reader.lines import Line
 from otel_kernel_trace.reader.model import Outcome, Summary, Tokens
 
@@ -48,9 +47,17 @@ def summary_of(
         if done.passed is False or (done.is_error and not done.passed)
     ]
     speedups = [done.speedup for done in passes.values() if done.speedup is not None]
-    last = max(everything, key=lambda slot: (everything[slot].start, slot), default=(0, "", 1))
-    times = [(done.span[0], done.start, done.end) for done in everything.values() if done.start]
-    times += [root for root in roots if root[1]]
+    runs: dict[bytes, tuple[int, int]] = {}
+    last, last_start = (0, "", 1), -1
+    for slot, done in everything.items():
+        start = done.start
+        if start > last_start or (start == last_start and slot > last):
+            last, last_start = slot, start
+        if start:
+            _lengthen(runs, done.span[0], start, done.end)
+    for run, start, end in roots:
+        if start:
+            _lengthen(runs, run, start, end)
     return Summary(
         op_name=op_name,
         task_id=task_id,
@@ -62,9 +69,9 @@ def summary_of(
         first_pass=min((slot[0] for slot in passes), default=None),
         best_speedup=max(speedups, default=None),
         tokens=sum((done.tokens for done in actions.values() if done.tokens), Tokens()),
-        start=min((start for _, start, _ in times), default=None),
-        end=max((max(start, end) for _, start, end in times), default=None),
-        wall_time=_wall_time(times),
+        start=min((start for start, _ in runs.values()), default=None),
+        end=max((end for _, end in runs.values()), default=None),
+        wall_time=sum(end - start for start, end in runs.values()) if runs else None,
         pending=len(pending),
         last=last[1],
         last_step=last[0],
@@ -105,14 +112,9 @@ def _outcome(
     return Outcome.FAILED if verified else Outcome.UNVERIFIED
 
 
-def _wall_time(times: Iterable[tuple[bytes, int, int]]) -> int | None:
-    runs: dict[bytes, tuple[int, int]] = {}
-    for run, start, end in times:
-        first, last = runs.get(run, (start, start))
-        runs[run] = (min(first, start), max(last, end, start))
-    return sum(last - first for first, last in runs.values()) if runs else None
-
-
-def is_verifier(action_type: str) -> bool:
-    """Whether actions of a type have verdicts."""
-    return agent_of(action_type) is Agent.VERIFIER
+def _lengthen(runs: dict[bytes, tuple[int, int]], run: bytes, start: int, end: int) -> None:
+    """Note what a run has taken; one is called for every action, hence without min and max."""
+    end = max(start, end)
+    first, last = runs.get(run, (start, end))
+    if run not in runs or start < first or end > last:
+        runs[run] = (min(first, start), max(last, end))

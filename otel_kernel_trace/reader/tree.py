@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ _Place = tuple[str, int]
 
 _PREFIXES = [NUMBERED[name] for name in ("design", "akg_agents")]
 """Layouts whose names begin differently."""
-_CHUNK_BYTES = 4 * 1024 * 1024
+_CHUNK_BYTES = 16 * 1024 * 1024
 _WORDS = re.compile(r"[0-9]+|[^0-9]+")
 
 
@@ -292,7 +293,7 @@ class Tree:
         if runs:
             # Among the task's own: a call ends before the action around it.
             of_runs = [b'"spans":[{"traceId":"%b"' % run for run in runs]
-            for at, line in _lines_with(file, of_runs, min(found), max(found)):
+            for at, line in _lines_with(file, of_runs, min(found), max(found) + 1):
                 if at not in found:
                     self._read_line(line, (shard, at))
         return _end_of_lines(file, begin, size)
@@ -357,15 +358,12 @@ class Tree:
 
     def _find_unindexed(self) -> bool:
         """Look for actions in the folders of which the index does not tell, or not yet all."""
-        rows: dict[str, set[str]] = {}
+        steps: dict[str, dict[str, set[int]]] = {}
         for (op_name, task_id), known in self._tasks.items():
-            steps = {slot[0] for slot in known.actions}
-            steps -= {slot[0] for slot in self._pending.get((op_name, task_id), ())}
-            of_op = rows.setdefault(safe_name(op_name), set())
-            for layout in _PREFIXES:
-                prefix = layout.rows(task_id)
-                of_op.update(f"{prefix}{step:02d}" for step in steps)
-        unknown = _Rows(rows, self._only)
+            pending = {slot[0] for slot in self._pending.get((op_name, task_id), ())}
+            of_op = steps.setdefault(safe_name(op_name), {})
+            of_op[task_id] = {slot[0] for slot in known.actions} - pending
+        unknown = _Unknown(steps, self._only)
         unindexed = Unindexed(self._store, unknown, Passed(), has_index=bool(self._read))
         found: dict[TaskKey, dict[Slot, dict[str, str]]] = {}
         for identity, files in unindexed.actions().items():
@@ -376,21 +374,31 @@ class Tree:
         return is_new
 
 
-class _Rows:
-    """Names of files that say a step of which the index does not tell."""
+class _Unknown:
+    """Names of files that say a step of which the index does not tell.
 
-    def __init__(self, rows: dict[str, set[str]], only: TaskKey | None) -> None:
-        self._rows = rows
+    Args:
+        steps: those that it tells of, by folder of the op and by task.
+        only: the one task that matters.
+    """
+
+    def __init__(self, steps: Mapping[str, Mapping[str, set[int]]], only: TaskKey | None) -> None:
+        self._steps = steps
         self._only = None if only is None else safe_name(only[0])
         self._only_rows = () if only is None else tuple(layout.rows(only[1]) for layout in _PREFIXES)
 
     def __call__(self, folder: Folder, names: list[str]) -> list[str]:
-        op = folder[0]
+        op, marker = folder[0], f"_{folder[0]}_"
         if self._only is not None:
             if op != self._only:
                 return []
             names = [name for name in names if name.startswith(self._only_rows)]
-        rows, marker = self._rows.get(op, set()), f"_{op}_"
+        rows: set[str] = set()
+        for layout in _PREFIXES:
+            if any(name.startswith(layout.task_prefix) for name in names):
+                for task_id, steps in self._steps.get(op, {}).items():
+                    prefix = layout.rows(task_id)
+                    rows.update([f"{prefix}{step:02d}" for step in steps])
         unknown = [name for name in names if name[: name.find(marker)] not in rows]
         # Of a verification's folder the name ends behind the row.
         return [name for name in unknown if name.removesuffix("_verify") not in rows and name != CONDUCTOR]
@@ -411,23 +419,23 @@ def _needles(task: TaskKey) -> list[bytes]:
 
 
 def _lines_with(file: BinaryIO, needles: list[bytes], begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Whole lines that hold one of several texts, and where they begin."""
-    file.seek(begin)
-    at = begin
-    while at < end and (chunk := file.read(min(_CHUNK_BYTES, end - at))):
-        if not chunk.endswith(b"\n"):
-            chunk += file.readline(MAX_LINE_BYTES)
-        starts = set()
-        for needle in needles:
-            found = chunk.find(needle)
-            while found >= 0:
-                starts.add(chunk.rfind(b"\n", 0, found) + 1)
-                found = chunk.find(needle, found + 1)
-        for start in sorted(starts):
-            stop = chunk.find(b"\n", start) + 1
-            if stop:
-                yield at + start, chunk[start:stop]
-        at += len(chunk)
+    """Whole lines that begin in a range and hold one of several texts, and where they begin."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for start in range(begin - begin % _CHUNK_BYTES, end, _CHUNK_BYTES):
+            stop = min(start + _CHUNK_BYTES, end)
+            starts = set()
+            for needle in needles:
+                found = content.find(needle, max(start, begin), stop + len(needle))
+                while 0 <= found < stop:
+                    starts.add(content.rfind(b"\n", begin, found) + 1 or begin)
+                    found = content.find(needle, found + 1, stop + len(needle))
+            for at in sorted(starts):
+                after = content.find(b"\n", at) + 1
+                if after:
+                    yield at, content[at:after]
+            if hasattr(content, "madvise"):
+                # What was looked at is not to be counted as this process's memory.
+                content.madvise(mmap.MADV_DONTNEED, start, min(_CHUNK_BYTES, len(content) - start))
 
 
 def _end_of_lines(file: BinaryIO, begin: int, end: int) -> int:
