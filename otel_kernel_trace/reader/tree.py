@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import mmap
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +13,6 @@ from typing import BinaryIO
 from opentelemetry.sdk.trace import ReadableSpan
 
 from otel_kernel_trace.actions import Agent, agent_of
-from otel_kernel_trace.attributes import TASK_ID
-from otel_kernel_trace.filenames import CONDUCTOR, NUMBERED
 from otel_kernel_trace.found import Unindexed
 from otel_kernel_trace.index import FOLDER, LINES
 from otel_kernel_trace.indexed import MAX_LINE_BYTES, Passed, spans_of
@@ -25,9 +21,11 @@ from otel_kernel_trace.names import safe_name
 from otel_kernel_trace.reader.lines import Line, LineReader, SpanKey, error_log_in, key_of, status_in
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task, Tokens
 from otel_kernel_trace.reader.outcome import Slot, error_line, summary_of
+from otel_kernel_trace.reader.search import end_of_lines, lines_with, needles_of
 from otel_kernel_trace.reader.spans import action_of, call_of, part_name
+from otel_kernel_trace.reader.unindexed import UnknownNames
 from otel_kernel_trace.record import attributes_of, read_record
-from otel_kernel_trace.store import Folder, Store
+from otel_kernel_trace.store import Store
 
 TaskKey = tuple[str, str]
 """Op name and task id."""
@@ -35,9 +33,6 @@ TaskKey = tuple[str, str]
 _Place = tuple[str, int]
 """Of a line: its shard, and where it begins there."""
 
-_PREFIXES = [NUMBERED[name] for name in ("design", "akg_agents")]
-"""Layouts whose names begin differently."""
-_CHUNK_BYTES = 16 * 1024 * 1024
 _WORDS = re.compile(r"[0-9]+|[^0-9]+")
 
 
@@ -286,17 +281,17 @@ class Tree:
 
     def _read_lines_of(self, task: TaskKey, shard: str, file: BinaryIO, begin: int, size: int) -> int:
         """Take in the lines of one task alone, and of the model calls among them."""
-        found = dict(_lines_with(file, _needles(task), begin, size))
+        found = dict(lines_with(file, needles_of(task[1]), begin, size))
         for at, line in found.items():
             self._read_line(line, (shard, at))
         runs = {key[0] for line in found.values() if (key := key_of(line)) is not None}
         if runs:
             # Among the task's own: a call ends before the action around it.
             of_runs = [b'"spans":[{"traceId":"%b"' % run for run in runs]
-            for at, line in _lines_with(file, of_runs, min(found), max(found) + 1):
+            for at, line in lines_with(file, of_runs, min(found), max(found) + 1):
                 if at not in found:
                     self._read_line(line, (shard, at))
-        return _end_of_lines(file, begin, size)
+        return end_of_lines(file, begin, size)
 
     def _read_line(self, line: bytes, place: _Place) -> None:
         span = self._lines.begun(line)
@@ -363,7 +358,7 @@ class Tree:
             pending = {slot[0] for slot in self._pending.get((op_name, task_id), ())}
             of_op = steps.setdefault(safe_name(op_name), {})
             of_op[task_id] = {slot[0] for slot in known.actions} - pending
-        unknown = _Unknown(steps, self._only)
+        unknown = UnknownNames(steps, self._only)
         unindexed = Unindexed(self._store, unknown, Passed(), has_index=bool(self._read))
         found: dict[TaskKey, dict[Slot, dict[str, str]]] = {}
         for identity, files in unindexed.actions().items():
@@ -374,81 +369,9 @@ class Tree:
         return is_new
 
 
-class _Unknown:
-    """Names of files that say a step of which the index does not tell.
-
-    Args:
-        steps: those that it tells of, by folder of the op and by task.
-        only: the one task that matters.
-    """
-
-    def __init__(self, steps: Mapping[str, Mapping[str, set[int]]], only: TaskKey | None) -> None:
-        self._steps = steps
-        self._only = None if only is None else safe_name(only[0])
-        self._only_rows = () if only is None else tuple(layout.rows(only[1]) for layout in _PREFIXES)
-
-    def __call__(self, folder: Folder, names: list[str]) -> list[str]:
-        op, marker = folder[0], f"_{folder[0]}_"
-        if self._only is not None:
-            if op != self._only:
-                return []
-            names = [name for name in names if name.startswith(self._only_rows)]
-        rows: set[str] = set()
-        for layout in _PREFIXES:
-            if any(name.startswith(layout.task_prefix) for name in names):
-                for task_id, steps in self._steps.get(op, {}).items():
-                    prefix = layout.rows(task_id)
-                    rows.update([f"{prefix}{step:02d}" for step in steps])
-        unknown = [name for name in names if name[: name.find(marker)] not in rows]
-        # Of a verification's folder the name ends behind the row.
-        return [name for name in unknown if name.removesuffix("_verify") not in rows and name != CONDUCTOR]
-
-
 def _is_during(call: ModelCall, actions: Iterable[Action]) -> bool:
     at = call.start or 0
     return any((action.start or at + 1) <= at <= (action.end or at) for action in actions)
-
-
-def _needles(task: TaskKey) -> list[bytes]:
-    """What lines of a task hold, however JSON writes its id."""
-    forms = {json.dumps(task[1], ensure_ascii=is_ascii) for is_ascii in (True, False)}
-    return [
-        f'{{"key":"{TASK_ID}","value":{{"stringValue":{form}}}}}'.encode("utf-8", "surrogatepass")
-        for form in sorted(forms)
-    ]
-
-
-def _lines_with(file: BinaryIO, needles: list[bytes], begin: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Whole lines that begin in a range and hold one of several texts, and where they begin."""
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        for start in range(begin - begin % _CHUNK_BYTES, end, _CHUNK_BYTES):
-            stop = min(start + _CHUNK_BYTES, end)
-            starts = set()
-            for needle in needles:
-                found = content.find(needle, max(start, begin), stop + len(needle))
-                while 0 <= found < stop:
-                    starts.add(content.rfind(b"\n", begin, found) + 1 or begin)
-                    found = content.find(needle, found + 1, stop + len(needle))
-            for at in sorted(starts):
-                after = content.find(b"\n", at) + 1
-                if after:
-                    yield at, content[at:after]
-            if hasattr(content, "madvise"):
-                # What was looked at is not to be counted as this process's memory.
-                content.madvise(mmap.MADV_DONTNEED, start, min(_CHUNK_BYTES, len(content) - start))
-
-
-def _end_of_lines(file: BinaryIO, begin: int, end: int) -> int:
-    """Where the last line ends that has an end."""
-    at = end
-    while at > begin:
-        start = max(begin, at - 65_536)
-        file.seek(start)
-        found = file.read(at - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        at = start
-    return begin
 
 
 def _line(op_name: str, task_id: str, slot: Slot, span: SpanKey = (b"", b""), start: int = 0) -> Line:
