@@ -265,9 +265,8 @@ def test_what_is_not_there_is_one_sentence(log_dir: Path, arguments: list[str]) 
     assert not (log_dir.parent / "r.html").exists()
 
 
-@pytest.mark.parametrize("command", ["report", "serve"])
-def test_a_folder_that_is_no_tree_is_refused(tmp_path: Path, command: str) -> None:
-    done = _run(command, tmp_path)
+def test_a_folder_that_is_no_tree_is_refused(tmp_path: Path) -> None:
+    done = _run("report", tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "there is no record in" in done.stderr
 
@@ -705,6 +704,16 @@ def test_following_a_running_pipeline(log_dir: Path, opener: Opener) -> None:
             other.insert_designer_or_coder_record("r", "p", "", ActionType.DO_CODER)
         page.goto(served.url + "#/")
         page.wait_for_selector('.row:has-text("new")')
+        page.close()  # before the server
+
+
+@pytest.mark.browser
+def test_a_server_may_be_there_before_the_pipeline(tmp_path: Path, opener: Opener) -> None:
+    with _served(tmp_path) as served:
+        page = opener(served.url).page
+        page.wait_for_selector('text="There is no task yet."')
+        Trace("swish", "8", tmp_path).insert_verifier_record("True", "", "")
+        page.wait_for_selector('.row[href="#/swish/8"]:has-text("passed")')
         page.close()  # before the server
 
 

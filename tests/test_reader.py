@@ -231,6 +231,13 @@ class TestTree:
         with pytest.raises(NoTreeError, match="no task '9'"):
             Tree(tmp_path, only=("swish", "9"))
 
+    def test_one_that_is_still_empty_may_be_followed(self, tmp_path: Path) -> None:
+        tree = Tree(tmp_path, may_be_empty=True)
+        assert tree.summaries() == []
+        run(tmp_path)
+        assert tree.refresh()
+        assert len(tree.summaries()) == 1
+
     def test_nothing_is_written(self, tmp_path: Path) -> None:
         run(tmp_path)
         before = sorted((str(p), p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))

@@ -108,7 +108,7 @@ def serve_command(log_dir: Path, host: str, port: int, answer_to: tuple[str, ...
         from otel_kernel_trace.page.hosts import allowed_hosts, url_of
         from otel_kernel_trace.page.serving import application, listen, run
     try:
-        following = Following(Tree(log_dir))
+        following = Following(Tree(log_dir, may_be_empty=True))
         with listen(host, port) as listening:
             bound: int = listening.getsockname()[1]
             title = os.path.basename(os.path.realpath(log_dir)) or "tree"

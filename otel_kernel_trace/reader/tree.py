@@ -58,13 +58,16 @@ class Tree:
     Args:
         log_dir: root of the tree.
         only: the one task that matters; others are not looked for, which is faster.
+        may_be_empty: accept a folder without a record, as before a pipeline's first.
 
     Raises:
         NoTreeError: the folder holds no tree, or no such task.
         OSError: the folder can't be read.
     """
 
-    def __init__(self, log_dir: str | os.PathLike[str], *, only: TaskKey | None = None) -> None:
+    def __init__(
+        self, log_dir: str | os.PathLike[str], *, only: TaskKey | None = None, may_be_empty: bool = False
+    ) -> None:
         self.log_dir = os.path.realpath(os.path.expanduser(log_dir))
         self.passed = Passed()
         """What was passed over, and why."""
@@ -85,7 +88,7 @@ class Tree:
         self.refresh()
         if only is not None and only not in self.tasks():
             raise NoTreeError(f"there is no task {only[1]!r} of op {only[0]!r} in {os.fspath(log_dir)}")
-        if not self.tasks():
+        if not self.tasks() and not may_be_empty:
             raise NoTreeError(
                 f"there is no record in {os.fspath(log_dir)}: expected the root of a tree, with a folder "
                 "for every operator"
