@@ -34,6 +34,8 @@ def safe(text: str) -> str:
 
 def safe_line(text: str, width: int = _WIDEST_LINE) -> str:
     """A text on one line, of a width at most."""
+    if len(text) <= width and text.isascii() and text.isprintable():
+        return text  # as nearly all are
     line = safe(text[: 4 * width + 4]).replace("\n", " ").replace("\t", " ")
     if len(line) <= width and wcswidth(line) <= width:
         return line

@@ -112,6 +112,7 @@ class LineReader:
         self._passed = passed
         self._prefix = b"\0"
         """A line up to its span."""
+        self._verdicts: dict[bytes, bool] = {}
         self._texts: dict[bytes, str] = {}
         """Names that were read already: there are few of them."""
 
@@ -142,9 +143,14 @@ class LineReader:
         if action_type is None and line.find(_PART, found.end()) >= 0:
             return self._parsed(line)  # an action by its parts alone
         text = self._text
-        passed = speedup = None
+        passed: bool | None = None
+        speedup = None
         if result is not None:
-            passed = attributes.has_passed(text(result))
+            passed = self._verdicts.get(result)
+            if passed is None:
+                if len(self._verdicts) > _MAX_TEXTS:
+                    self._verdicts.clear()
+                passed = self._verdicts[result] = attributes.has_passed(_text(result))
             at = line.find(_PROFILE, found.end()) if passed else -1
             profile = _STRING.match(line, at + len(_PROFILE)) if at >= 0 else None
             speedup = None if profile is None else speedup_in(_text(profile[1]))
