@@ -30,7 +30,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from otel_kernel_trace.page import blocks, hosts, shown
-from otel_kernel_trace.page.document import BLOCKS, document
+from otel_kernel_trace.page.document import BLOCKS, SCRIPTS, STYLES, document
 from otel_kernel_trace.reader import Tree
 
 if TYPE_CHECKING:
@@ -229,7 +229,9 @@ def test_the_page_may_do_little() -> None:
     assert "connect-src" not in report.policy
     assert "connect-src 'self'" in served.policy
     assert report.html.count(BLOCKS) == 1
-    own = (_PAGE / "page.js").read_text()
+    there = [path for folder in ("scripts", "styles") for path in (_PAGE / folder).iterdir()]
+    assert sorted(path.relative_to(_PAGE).as_posix() for path in there) == sorted([*SCRIPTS, *STYLES])
+    own = "".join((_PAGE / name).read_text() for name in SCRIPTS)
     assert not re.search(
         r"innerHTML\s*=|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", own
     )
