@@ -24,7 +24,7 @@ from tests.test_reader import run, without_index
 click_testing = pytest.importorskip("click.testing")
 
 _COMMAND = Path(sys.executable).with_name("otel-kernel-trace")
-HOSTILE = "\x1b]0;title\x07\x1b[2J \u202egnp.exe \u2066 </script>\r"
+HOSTILE = "\u200b\U000e0041\x1b]0;title\x07\x1b[2J \u202egnp.exe \u2066 </script>\r"
 
 
 def _run(*arguments: object, status: int = 0) -> str:
@@ -171,6 +171,37 @@ def test_compare_says_what_is_worse_and_what_that_rests_on(log_dir: Path, tmp_pa
     assert (op["before"]["passed"], op["after"]["tasks"]) == (1, 2)
 
 
+def test_what_has_not_ended_is_no_attempt_yet(log_dir: Path) -> None:
+    provider = configure(log_dir, tracer_provider=TracerProvider(shutdown_on_exit=False))
+    tracer = KernelTracer("gelu", "1", provider)
+    for block in (1, 2):
+        with tracer.coder() as code:
+            code.record(f"BLOCK = {block}")
+        with tracer.verifier() as check:
+            check.record(False, "log")
+    with tracer.coder(prompt="once more"):
+        assert "+BLOCK = 2" in _run("diff", log_dir, "gelu")
+        assert "BLOCK = 2" in _run("blame", log_dir, "gelu")
+
+
+def test_json_is_what_every_reader_takes(tmp_path: Path) -> None:
+    trace = Trace("half \udc80 a character", "1", tmp_path)
+    trace.insert_verifier_record("True", "", '{"speedup": NaN, "time": 1e999}')
+    said = _run("show", tmp_path, "half \udc80 a character", "--json")
+    assert "NaN" not in said
+    assert "Infinity" not in said
+    told = json.loads(said)["task"]
+    assert told["op_name"] == "half \ufffd a character"
+    assert told["actions"][0]["profile"] == {"speedup": None, "time": None}
+
+
+def test_a_closed_stdout_is_no_traceback(log_dir: Path) -> None:
+    for arguments in (["ls"], ["show", "swish"], ["ls", "--json"]):
+        line = f'"{_COMMAND}" {arguments[0]} "{log_dir}" {" ".join(arguments[1:])} >&-'
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+        assert "Traceback" not in done.stderr
+
+
 class TestRecover:
     def test_what_was_going_on_when_it_died(self, tmp_path: Path) -> None:
         provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
@@ -180,7 +211,8 @@ class TestRecover:
                     child.ends(True)
         time.sleep(0.1)
         said = _run("recover", tmp_path)
-        assert said.startswith("1 actions began and did not end.")
+        assert said.startswith("1 action began and did not end.")
+        assert "swish · 1  step 1  DO_CODER" in said
         assert "of it all" in said
         [action] = _json("recover", tmp_path)["actions"]
         assert action["parts"]["prompt"]["text"] == "the prompt\nof it all"

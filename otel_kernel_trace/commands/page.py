@@ -155,7 +155,7 @@ def _whole(output: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
     """Shows how far it is, where somebody looks at it."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda done, of: None
         return
     with click.progressbar(length=1, label="tasks", file=sys.stderr) as bar:

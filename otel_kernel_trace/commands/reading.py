@@ -121,7 +121,8 @@ def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool
     width = terminal.width()
     lines = terminal.table(head, rows, right=right, colour=story.outcome_colour, width=width)
     passed = sum(summary.outcome.value == "passed" for summary in summaries)
-    lines.append(f"{len(summaries)} tasks, {passed} passed{story.passed_over(tree.passed)}")
+    many = "1 task" if len(summaries) == 1 else f"{len(summaries)} tasks"
+    lines.append(f"{many}, {passed} passed{story.passed_over(tree.passed)}")
     if prices is not None and passed and None not in costs:
         total = sum(cost for cost in costs if cost is not None)
         lines.append(f"cost {total:.4g}, {total / passed:.4g} for every kernel that passed")
@@ -181,7 +182,7 @@ def show_command(
         cost = cost_of(tokens_by_model(found.actions), table)
         fields = documents.of_task(found, told, spent(found), cost if prices else None)
         _say_json("show", tree, task=fields)
-    elif parts and len(actions) == 1 and len(parts) == 1 and not sys.stdout.isatty():
+    elif parts and len(actions) == 1 and len(parts) == 1 and sys.stdout and not terminal.is_terminal():
         # As it is, for a file or another program.
         sys.stdout.buffer.write(tree.content(actions[0].parts[parts[0]]))
         sys.stdout.buffer.flush()
@@ -297,7 +298,7 @@ def compare_command(before: Path, after: Path, as_json: bool) -> None:
                 [f"worse: {', '.join(one.regressed)}"] * bool(one.regressed)
                 + [f"better: {', '.join(one.improved)}"] * bool(one.improved)
             )
-            or "the same",
+            or ("the same" if one.p_value is not None else "-"),
             one.basis,
         ]
         for one in found
@@ -339,9 +340,11 @@ def recover_command(log_dir: Path, as_json: bool) -> None:
     if not pending:
         click.echo("Every action that began has ended.")
         return
-    lines = [f"{len(pending)} actions began and did not end. Last written: {story.moment(last)}."]
+    many = "1 action" if len(pending) == 1 else f"{len(pending)} actions"
+    lines = [f"{many} began and did not end. Last written: {story.moment(last)}."]
     for action in pending:
-        lines += ["", story.headline(action)]
+        name = click.style(safe_line(f"{action.op_name} · {action.task_id}"), bold=True)
+        lines += ["", f"{name}  {story.headline(action)}"]
         since = duration(time.time_ns() - action.start) if action.start else "-"
         known = duration(last - action.start) if action.start and last and last > action.start else "0 s"
         lines.append(f"  began {story.moment(action.start)}, {since} ago; at work for {known} at least")
@@ -425,7 +428,7 @@ def _prices(path: Path | None) -> Mapping[str, Price]:
     try:
         return read_prices(path)
     except ValueError as error:
-        raise click.ClickException(safe(str(error))) from error
+        raise click.ClickException(safe(f"{path}: {error}")) from error
 
 
 def _costs(tree: Tree, summaries: Sequence[Summary], path: Path | None) -> list[float | None]:
@@ -437,5 +440,7 @@ def _costs(tree: Tree, summaries: Sequence[Summary], path: Path | None) -> list[
 
 def _say_json(kind: str, tree: Tree, **fields: Json) -> None:
     told = documents.of_document(kind, tree.log_dir, **fields)
-    # Escaped: what UTF-8 can't hold may be anywhere.
-    click.echo(json.dumps(told, indent=1))
+    # Halves of characters, which UTF-8 can't hold, may be anywhere; other readers of JSON refuse them.
+    text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    click.echo(whole if whole.isascii() else json.dumps(json.loads(whole), indent=1))

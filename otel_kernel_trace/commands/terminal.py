@@ -13,7 +13,7 @@ from wcwidth import wcswidth, wcwidth
 
 _UNSAFE = re.compile(
     # Controls but for line end and tab; marks that turn the direction of writing; what is in no text.
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _WIDEST_LINE = 2000
 """Of a longer line the rest is counted, and left out."""
@@ -58,25 +58,28 @@ def safe_text(text: str) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
 
 
 def set_colours(context: click.Context) -> bool:
     """Colours on a terminal alone, and never with NO_COLOR; whether there are any."""
-    context.color = (
-        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
+    context.color = is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return bool(context.color)
+
+
+def is_terminal() -> bool:
+    """Whether stdout is one."""
+    return sys.stdout is not None and sys.stdout.isatty()  # it may be closed
 
 
 def width() -> int | None:
     """Of the terminal; None where the output goes somewhere else, and lines may be as long as they are."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def page(text: str) -> None:
     """Show a text, through a pager where it is longer than the terminal."""
-    has_terminal = sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()
+    has_terminal = is_terminal() and sys.stdin is not None and sys.stdin.isatty()
     if has_terminal and text.count("\n") >= shutil.get_terminal_size().lines - 1:
         click.echo_via_pager(text)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -48,19 +49,26 @@ class BlamedLine:
 def attempts_of(task: Task) -> list[Attempt]:
     """The attempts of a task, in order.
 
-    They are what its Coders did; where it has none, what agents of the program's own did that
+    They are what its Coders did, and have ended; where it has none, what agents of the program's own did that
     have a result.
     """
-    writers = [action for action in task.actions if action.agent is Agent.CODER]
+    done = [action for action in task.actions if not action.is_pending]
+    writers = [action for action in done if action.agent is Agent.CODER]
     if not writers:
-        writers = [action for action in task.actions if action.agent is None and RESULT in action.parts]
-    verifications = [action for action in task.actions if action.agent is Agent.VERIFIER]
+        writers = [action for action in done if action.agent is None and RESULT in action.parts]
+    verifications = [action for action in done if action.agent is Agent.VERIFIER]
     attempts = []
     for index, action in enumerate(writers):
-        until = writers[index + 1].step if index + 1 < len(writers) else None
-        own = [v for v in verifications if v.step > action.step and (until is None or v.step < until)]
-        attempts.append(Attempt(action, own[-1] if own else None))
+        before_next = len(verifications)
+        if index + 1 < len(writers):
+            before_next = bisect_left(verifications, writers[index + 1].step, key=_step_of)
+        last = verifications[before_next - 1] if before_next else None
+        attempts.append(Attempt(action, last if last is not None and last.step > action.step else None))
     return attempts
+
+
+def _step_of(action: Action) -> int:
+    return action.step
 
 
 def code_of(tree: Tree, attempt: Attempt) -> str:

@@ -7,6 +7,7 @@ is null. Fields may be added; none is renamed or removed within a schema's versi
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 
 from otel_kernel_trace.reader.attempts import Attempt, BlamedLine
@@ -166,6 +167,8 @@ def _of_stats(stats: Stats) -> dict[str, Json]:
 
 
 def _json_of(value: object) -> Json:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has none
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, Mapping):
