@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import BinaryIO
 
 import click
 
+from otel_kernel_trace.commands.output import written
+from otel_kernel_trace.commands.terminal import safe
 from otel_kernel_trace.reader import NoTreeError, Tree
 
 _TREE = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -56,25 +57,11 @@ def report_command(log_dir: Path, op: str | None, task: str | None, output: Path
 
     try:
         tree = open_tree(log_dir, op, task)
-        if str(output) == "-":
-            stdout = getattr(sys.stdout, "buffer", None)
-            if stdout is None:
-                raise click.ClickException("stdout is closed")
-            reported = write(stdout)
-            stdout.flush()
-        elif output.is_symlink() or (output.exists() and not output.is_file()):
-            with output.open("wb") as file:  # a pipe or a link stays what it is
-                reported = write(file)
-        else:
-            with _whole(output) as whole:
-                reported = write(whole)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nor may the flush at exit fail
-        sys.exit(1)
+        reported = written(output, write)
     except KeyboardInterrupt:
         sys.exit(130)
     except (NoTreeError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(safe(str(error))) from error
     told = f"{_count(reported.tasks, 'task')} with {_count(reported.texts, 'text')}"
     if reported.cut:
         told += f"; {reported.cut} of them cut"
@@ -136,23 +123,6 @@ def _extra_needed() -> Iterator[None]:
 
 
 @contextmanager
-def _whole(output: Path) -> Iterator[BinaryIO]:
-    """A file that has its name only when it is whole."""
-    folder = output.absolute().parent
-    if not folder.is_dir():
-        raise click.ClickException(f"there is no folder {output.parent} to write {output.name} to")
-    fd, name = tempfile.mkstemp(dir=folder, prefix=".otel-kernel-trace.")
-    try:
-        with open(fd, "wb") as file:
-            yield file
-        os.chmod(name, output.stat().st_mode & 0o777 if output.exists() else 0o666 & ~_umask())
-        os.replace(name, output)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-@contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
     """Shows how far it is, where somebody looks at it."""
     if sys.stderr is None or not sys.stderr.isatty():
@@ -169,9 +139,3 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask

@@ -6,13 +6,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from otel_kernel_trace.commands.output import written
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.indexed import Passed, layout_in, layout_of
 from otel_kernel_trace.layout import Layout
@@ -21,7 +22,6 @@ from otel_kernel_trace.transfer import Exported, Imported, export_jsonl, import_
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
 
-_Result = TypeVar("_Result")
 
 _TREE = click.Path(exists=True, file_okay=False, path_type=Path)
 _LAYOUT = click.option(
@@ -112,7 +112,7 @@ def _export_lines(log_dir: Path, output: Path | None) -> None:
             raise click.ClickException(_no_tree(log_dir))
         return exported
 
-    exported = _written(output, write)
+    exported = written(output, write)
     click.echo(f"{exported.spans} spans{_told(exported.passed)}", err=True)
 
 
@@ -125,7 +125,7 @@ def _export_timeline(log_dir: Path, output: Path | None) -> None:
             return write_timeline(Tree(log_dir), file, progress.step, progress.expect)
 
     try:
-        done = _written(output, write)
+        done = written(output, write)
     except (NoTreeError, NoTimesError) as error:
         raise click.ClickException(str(error)) from error
     told = f"{done.actions} actions and {done.model_calls} model calls of {done.tasks} tasks"
@@ -181,27 +181,6 @@ def _send(
         raise click.ClickException(
             f"{done.rejected} spans were refused: {done.reason or 'it does not say why'}"
         )
-
-
-def _written(output: Path | None, write: Callable[[BinaryIO], _Result]) -> _Result:
-    """Have something written to stdout or a file; to a plain file as a whole or not at all."""
-    try:
-        if output is None or str(output) == "-":
-            stdout = getattr(sys.stdout, "buffer", None)
-            if stdout is None:
-                raise click.ClickException("stdout is closed")
-            result = write(stdout)
-            stdout.flush()
-            return result
-        if output.is_symlink() or (output.exists() and not output.is_file()):
-            with output.open("wb") as file:  # a pipe or a link stays what it is
-                return write(file)
-        return _written_whole(output, write)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nor may the flush at exit fail
-        sys.exit(1)
-    except OSError as error:
-        raise click.ClickException(str(error)) from error
 
 
 class _Progress:
@@ -307,22 +286,6 @@ def merge_command(log_dirs: tuple[Path, ...], log_dir: Path, layout: str | None)
         raise click.ClickException(str(error)) from error
 
 
-def _written_whole(output: Path, write: Callable[[BinaryIO], _Result]) -> _Result:
-    """Under its name only when it is whole."""
-    if not output.absolute().parent.is_dir():
-        raise click.ClickException(f"there is no folder {output.parent} to write {output.name} to")
-    fd, name = tempfile.mkstemp(dir=output.absolute().parent, prefix=".otel-kernel-trace.")
-    try:
-        with open(fd, "wb") as file:
-            result = write(file)
-        os.chmod(name, output.stat().st_mode & 0o777 if output.exists() else 0o666 & ~_umask())
-        os.replace(name, output)
-    except BaseException:
-        os.unlink(name)
-        raise
-    return result
-
-
 def _no_tree(log_dir: Path) -> str:
     return f"there is no record in {log_dir}: is it the root of a tree?"
 
@@ -352,9 +315,3 @@ def _told(passed: Passed) -> str:
         "texts changed since they were written": passed.changed,
     }
     return "".join(f"; {count} {what}" for what, count in counts.items() if count)
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
