@@ -13,6 +13,8 @@ from enum import Enum
 from types import MappingProxyType
 
 from otel_kernel_trace.actions import Agent
+from otel_kernel_trace.diagnostics.model import Diagnostic
+from otel_kernel_trace.resources import KernelResources
 
 
 class Outcome(Enum):
@@ -103,6 +105,12 @@ class Action:
     """What is known to be missing, a line each."""
     parts: Mapping[str, Part] = field(default_factory=lambda: MappingProxyType({}))
     """By name, in the order in which they were given."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """What its log says is wrong, in the log's order."""
+    resources: tuple[KernelResources, ...] = ()
+    """Of the entry functions that were assembled."""
+    suspicions: tuple[str, ...] = ()
+    """Why its measurement or its kernel is not to be trusted as it stands."""
 
     @property
     def duration(self) -> int | None:
@@ -123,6 +131,44 @@ class ModelCall:
     trace_id: str
     span_id: str
     parent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of compiling, running or measuring, or a command."""
+
+    name: str
+    start: int | None
+    end: int | None
+    trace_id: str
+    span_id: str
+    parent_id: str
+    """Of the action or the stage around it."""
+    error: str = ""
+    cpu_time: float | None = None
+    """Seconds, of the process itself."""
+    children_cpu_time: float | None = None
+    """Seconds, of child processes."""
+    peak_memory: int | None = None
+    """Bytes."""
+    input_size: int | None = None
+    output_size: int | None = None
+    """Bytes."""
+    command: tuple[str, ...] = ()
+    """The command line, where the stage is a command."""
+    exit_code: int | None = None
+    signal: str = ""
+    """Name of the signal that ended the command."""
+    macros: tuple[str, ...] = ()
+    """Those in force, without ``-D``."""
+    outputs: Mapping[str, Part] = field(default_factory=lambda: MappingProxyType({}))
+    """``stdout``, ``stderr`` and the builder's ``log``, as far as they are there."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    resources: tuple[KernelResources, ...] = ()
+    builder: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))
+    """What a builder's log came to, by the last words of the attributes ``kernel_trace.builder.…``."""
+    builder_lines: tuple[Mapping[str, str | int | float | bool], ...] = ()
+    """Lines of that log that are events, each by the last words of its attributes' names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +216,5 @@ class Task:
     """By start."""
     runs: tuple[tuple[int, int | None], ...] = ()
     """Begin and end of its root spans; None for an end that is not known."""
+    stages: tuple[Stage, ...] = ()
+    """By start."""
