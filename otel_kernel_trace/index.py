@@ -23,6 +23,7 @@ from otel_kernel_trace.appended import Appended
 from otel_kernel_trace.attributes import (
     ACTION_TYPE,
     COPY,
+    DIAGNOSTIC_SIGNATURE,
     GEN_AI_INPUT_TOKENS,
     GEN_AI_OUTPUT_TOKENS,
     LAYOUT,
@@ -56,6 +57,7 @@ _FIRST: Final = (
     STEP,
     ACTION_TYPE,
     VERIFY_RESULT,
+    DIAGNOSTIC_SIGNATURE,
     GEN_AI_INPUT_TOKENS,
     GEN_AI_OUTPUT_TOKENS,
 )

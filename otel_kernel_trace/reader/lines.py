@@ -49,6 +49,8 @@ class Line(NamedTuple):
     passed: bool | None
     speedup: float | None
     tokens: Tokens
+    signature: str = ""
+    """Of the first error in its log."""
 
 
 _CHARS = rb'[^"\\]*(?:\\.[^"\\]*)*'
@@ -67,6 +69,7 @@ _LINE = re.compile(
     rb'(?:,\{"key":"kernel_trace\.step","value":\{"intValue":"([0-9]{1,10})"\}\})?'
     rb'(?:,\{"key":"kernel_trace\.action_type","value":\{"stringValue":' + _TEXT + rb"\}\})?"
     rb'(?:,\{"key":"kernel_trace\.verify\.result","value":\{"stringValue":' + _TEXT + rb"\}\})?"
+    rb'(?:,\{"key":"kernel_trace\.diagnostic\.signature","value":\{"stringValue":' + _TEXT + rb"\}\})?"
     rb'(?:,\{"key":"gen_ai\.usage\.input_tokens","value":\{"intValue":"([0-9]{1,15})"\}\})?'
     rb'(?:,\{"key":"gen_ai\.usage\.output_tokens","value":\{"intValue":"([0-9]{1,15})"\}\})?'
     rb'(?:,\{"key":"kernel_trace\.copy","value":\{"intValue":"([0-9]{1,6})"\}\})?))?'
@@ -133,7 +136,7 @@ class LineReader:
             return self._parsed(line)
         (
             trace_id, span_id, parent, start, end, status,
-            pending, op_name, task_id, step, action_type, result, asked, said, copy,
+            pending, op_name, task_id, step, action_type, result, signature, asked, said, copy,
         ) = found.groups()  # fmt: skip
         if pending:
             return ((trace_id, span_id),)
@@ -169,6 +172,7 @@ class LineReader:
                 passed,
                 speedup,
                 Tokens(int(asked or 0), int(said or 0)) if asked or said else _NO_TOKENS,
+                "" if signature is None else text(signature),
             ),
         )
 
@@ -216,6 +220,7 @@ def _line_of(span: ReadableSpan) -> Line | SpanKey | None:
         None if verdict is None else attributes.has_passed(verdict),
         None if profile is None else speedup_in(attributes.text(profile)),
         tokens_in(given) or _NO_TOKENS,
+        attributes.text(given.get(attributes.DIAGNOSTIC_SIGNATURE, "")),
     )
 
 

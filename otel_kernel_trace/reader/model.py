@@ -203,6 +203,10 @@ class Summary:
     last_step: int
     first_failed: int | None
     """The step of the first verification or action that failed."""
+    errors: tuple[tuple[str, int], ...] = ()
+    """Signatures of the errors that verifications failed with, each with their number, the most frequent first."""
+    stalled: int = 0
+    """How many verifications in a row failed with the same error at the end; 0 where the last did not fail."""
 
 
 @dataclass(frozen=True, slots=True)

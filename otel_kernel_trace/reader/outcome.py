@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from otel_kernel_trace.reader.lines import Line
@@ -46,6 +47,7 @@ def summary_of(
         for slot, done in actions.items()
         if done.passed is False or (done.is_error and not done.passed)
     ]
+    errors = Counter(done.signature for done in verified.values() if done.signature and not done.passed)
     speedups = [done.speedup for done in passes.values() if done.speedup is not None]
     runs: dict[bytes, tuple[int, int]] = {}
     last, last_start = (0, "", 1), -1
@@ -76,6 +78,8 @@ def summary_of(
         last=last[1],
         last_step=last[0],
         first_failed=min(failed, default=None),
+        errors=tuple(errors.most_common()),
+        stalled=_stalled(verified) if errors else 0,
     )
 
 
@@ -110,6 +114,22 @@ def _outcome(
     if pending or any(done.has_parent and done.span[0] not in ended_runs for done in everything.values()):
         return Outcome.UNFINISHED
     return Outcome.FAILED if verified else Outcome.UNVERIFIED
+
+
+def _stalled(verified: Mapping[Slot, Line]) -> int:
+    """How many verifications in a row failed with the same error at the end."""
+    in_a_row = 0
+    signature = ""
+    for _, done in sorted(verified.items(), key=_slot_of, reverse=True):
+        if done.passed or not done.signature or (signature and done.signature != signature):
+            break
+        signature = done.signature
+        in_a_row += 1
+    return in_a_row
+
+
+def _slot_of(action: tuple[Slot, Line]) -> Slot:
+    return action[0]
 
 
 def _lengthen(runs: dict[bytes, tuple[int, int]], run: bytes, start: int, end: int) -> None:
