@@ -204,9 +204,9 @@ class Summary:
     first_failed: int | None
     """The step of the first verification or action that failed."""
     errors: tuple[tuple[str, int], ...] = ()
-    """Signatures of the errors that verifications failed with, each with their number, the most frequent first."""
+    """Signatures of what verifications failed with, each with their number, the most frequent first."""
     stalled: int = 0
-    """How many verifications in a row failed with the same error at the end; 0 where the last did not fail."""
+    """How many of its last verifications in a row failed with the same error; 0 where the last passed."""
 
 
 @dataclass(frozen=True, slots=True)
