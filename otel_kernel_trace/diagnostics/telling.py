@@ -1,0 +1,158 @@
+"""Diagnostics on spans, and back: the one place that knows how they are written there.
+
+Each is an event, ``kernel_trace.diagnostic``, whose attributes are those of
+:mod:`otel_kernel_trace.attributes`. The span itself has the first error's and the counts, which
+backends can search for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Protocol, get_args
+
+from opentelemetry.trace import Span
+from opentelemetry.util.types import AttributeValue
+
+from otel_kernel_trace import attributes
+from otel_kernel_trace.diagnostics.model import CATEGORIES, Category, Diagnostic, Severity
+from otel_kernel_trace.live import set_attributes
+
+MAX_TOLD: Final = 32
+"""Events of a span. A log may have thousands of warnings; the SDK keeps 128 events, and those behind them."""
+
+_MAX_CHARS: Final = 2000
+_MAX_NOTES: Final = 16
+_MAX_FIGURES: Final = 16
+"""What is longer or more is in the log, which is whole."""
+
+_TEXTS: Final = (
+    ("file", attributes.DIAGNOSTIC_FILE),
+    ("identifier", attributes.DIAGNOSTIC_IDENTIFIER),
+    ("signature", attributes.DIAGNOSTIC_SIGNATURE),
+    ("code", attributes.DIAGNOSTIC_CODE),
+    ("function", attributes.DIAGNOSTIC_FUNCTION),
+)
+_NUMBERS: Final = (
+    ("line", attributes.DIAGNOSTIC_LINE),
+    ("column", attributes.DIAGNOSTIC_COLUMN),
+    ("log_line", attributes.DIAGNOSTIC_LOG_LINE),
+)
+_SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+_IN_EVENTS_ALONE: Final = (attributes.DIAGNOSTIC_NOTES, attributes.DIAGNOSTIC_FIGURE_PREFIX)
+
+
+class _Event(Protocol):
+    """What is asked of an SDK's event."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def attributes(self) -> Mapping[str, AttributeValue] | None: ...
+
+
+def attributes_of(diagnostic: Diagnostic) -> dict[str, AttributeValue]:
+    """Attributes of the event that tells a diagnostic; what it does not say has none."""
+    given: dict[str, AttributeValue] = {
+        attributes.DIAGNOSTIC_TOOL: diagnostic.tool,
+        attributes.DIAGNOSTIC_SEVERITY: diagnostic.severity,
+        attributes.DIAGNOSTIC_CATEGORY: diagnostic.category,
+        attributes.DIAGNOSTIC_MESSAGE: _told(diagnostic.message),
+    }
+    for field, name in _TEXTS:
+        text: str | None = getattr(diagnostic, field)
+        if text:
+            given[name] = _told(text)
+    for field, name in _NUMBERS:
+        number: int | None = getattr(diagnostic, field)
+        if number:
+            given[name] = number
+    if diagnostic.notes:
+        given[attributes.DIAGNOSTIC_NOTES] = [_told(note) for note in diagnostic.notes[:_MAX_NOTES]]
+    for key, figure in list(diagnostic.figures.items())[:_MAX_FIGURES]:
+        given[attributes.DIAGNOSTIC_FIGURE_PREFIX + key] = float(figure)
+    return given
+
+
+def diagnostic_of(given: Mapping[str, AttributeValue]) -> Diagnostic:
+    """The diagnostic that an event's attributes tell; what is of another type than ours counts as missing."""
+    severity, category = given.get(attributes.DIAGNOSTIC_SEVERITY), given.get(attributes.DIAGNOSTIC_CATEGORY)
+    texts = {field: _text(given.get(name)) for field, name in _TEXTS}
+    numbers = {field: _number(given.get(name)) for field, name in _NUMBERS}
+    notes = given.get(attributes.DIAGNOSTIC_NOTES)
+    start = len(attributes.DIAGNOSTIC_FIGURE_PREFIX)
+    figures = {
+        name[start:]: float(value)
+        for name, value in given.items()
+        if name.startswith(attributes.DIAGNOSTIC_FIGURE_PREFIX) and isinstance(value, (int, float))
+    }
+    return Diagnostic(
+        tool=_text(given.get(attributes.DIAGNOSTIC_TOOL)) or "",
+        severity=_severity(severity),
+        category=_category(category),
+        message=_text(given.get(attributes.DIAGNOSTIC_MESSAGE)) or "",
+        file=texts["file"],
+        line=numbers["line"],
+        column=numbers["column"],
+        identifier=texts["identifier"],
+        signature=texts["signature"] or "",
+        code=texts["code"],
+        function=texts["function"],
+        log_line=numbers["log_line"] or 0,
+        notes=tuple(note for note in notes if isinstance(note, str))
+        if isinstance(notes, (list, tuple))
+        else (),
+        figures=MappingProxyType(figures),
+    )
+
+
+def diagnostics_in(events: Iterable[_Event]) -> tuple[Diagnostic, ...]:
+    """The diagnostics among a span's events, in the log's order."""
+    told = [diagnostic_of(event.attributes or {}) for event in events if event.name == attributes.DIAGNOSTIC]
+    return tuple(sorted(told, key=lambda diagnostic: diagnostic.log_line))
+
+
+def tell(span: Span, diagnostics: Sequence[Diagnostic]) -> None:
+    """Put what a log says is wrong on a span: its events, the first error's attributes, and the counts.
+
+    Of more than :data:`MAX_TOLD` errors come first, then warnings; the counts are of all.
+    """
+    if not diagnostics or not span.is_recording():
+        return
+    of_severity = {
+        severity: [one for one in diagnostics if one.severity == severity] for severity in _SEVERITIES
+    }
+    errors, warnings = of_severity["error"], of_severity["warning"]
+    first = attributes_of(errors[0]) if errors else {}
+    set_attributes(
+        span,
+        {
+            **{name: value for name, value in first.items() if not name.startswith(_IN_EVENTS_ALONE)},
+            attributes.DIAGNOSTIC_ERRORS: len(errors),
+            attributes.DIAGNOSTIC_WARNINGS: len(warnings),
+        },
+    )
+    for diagnostic in [*errors, *warnings, *of_severity["note"]][:MAX_TOLD]:
+        span.add_event(attributes.DIAGNOSTIC, attributes_of(diagnostic))
+
+
+def _told(text: str) -> str:
+    """A text as it can be sent: lone surrogates, which OTLP has not, as escapes."""
+    return text[:_MAX_CHARS].encode("utf-8", "backslashreplace").decode()
+
+
+def _severity(value: AttributeValue) -> Severity:
+    return next((severity for severity in _SEVERITIES if severity == value), "error")
+
+
+def _category(value: AttributeValue) -> Category:
+    return next((category for category in CATEGORIES if category == value), "other")
+
+
+def _text(value: AttributeValue) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: AttributeValue) -> int | None:
+    return value if type(value) is int and value > 0 else None
