@@ -6,19 +6,17 @@ import contextlib
 import logging
 import os
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import Token
 from types import TracebackType
 
 from opentelemetry import trace
-from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Span, Status, StatusCode
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
+from otel_kernel_trace.current import CurrentTask, work_under
 from otel_kernel_trace.forking import after_fork_in_child
-from otel_kernel_trace.live import remember_missing, set_attributes, start_span
+from otel_kernel_trace.live import set_attributes, start_span
 from otel_kernel_trace.propagation import Carried, arrived, environment_of, headers_of, without_task
 from otel_kernel_trace.sampling import keep_steps
 from otel_kernel_trace.task import TaskSpan
@@ -340,28 +338,11 @@ class KernelTracer:
             with self._lock:
                 began = (self._step_of(span, step), name, span.get_span_context())
                 self._last = max(self._last, began, key=_step_of)
-        token: Token[Context] | None = attach(trace.set_span_in_context(span))
-        try:
+        with work_under(span, self._here(), attributes.PART_PREFIX + attributes.ERROR_LOG):
             yield span
-        except GeneratorExit:
-            if trace.get_current_span() is not span:
-                # The garbage collector closes what was abandoned, in whatever context it runs; were
-                # that in the middle of setting a context variable, CPython would crash.
-                token = None
-            raise
-        except BaseException as error:
-            # Cancellation and Ctrl-C are exceptions of the pipeline too.
-            span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {attributes.text(error)}"))
-            with contextlib.suppress(Exception):  # the exception is asked for its text
-                error_log = _traceback_of(error)
-                # Whole, whatever limits events have; backends are told the same.
-                remember_missing(span, attributes.PART_PREFIX + attributes.ERROR_LOG, error_log)
-                span.record_exception(error, {"exception.stacktrace": error_log})
-            raise
-        finally:
-            if token is not None:
-                detach(token)
-            span.end()
+
+    def _here(self) -> CurrentTask:
+        return CurrentTask(attributes.text(self.op_name), attributes.text(self.task_id), self._tracer)
 
     def _next_step(self) -> int | None:
         """The step of an action that begins; None where none was kept for this process any more."""
@@ -382,14 +363,6 @@ class KernelTracer:
         with self._lock:
             self._step = max(self._step, on_disk)  # what comes next goes on from there
         return on_disk
-
-
-def _traceback_of(error: BaseException) -> str:
-    """A traceback without the frames of this module, which stand before those of the action."""
-    begin = error.__traceback__
-    while begin is not None and begin.tb_next is not None and begin.tb_frame.f_code.co_filename == __file__:
-        begin = begin.tb_next
-    return "".join(traceback.format_exception(type(error), error, begin))
 
 
 def _check_agent(action_type: object, agent: Agent) -> None:

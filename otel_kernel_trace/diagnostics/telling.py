@@ -108,33 +108,34 @@ def diagnostic_of(given: Mapping[str, AttributeValue]) -> Diagnostic:
 
 
 def diagnostics_in(events: Iterable[_Event]) -> tuple[Diagnostic, ...]:
-    """The diagnostics among a span's events, in the log's order."""
-    told = [diagnostic_of(event.attributes or {}) for event in events if event.name == attributes.DIAGNOSTIC]
-    return tuple(sorted(told, key=lambda diagnostic: diagnostic.log_line))
+    """The diagnostics among a span's events, in the order in which they were told."""
+    return tuple(
+        diagnostic_of(event.attributes or {}) for event in events if event.name == attributes.DIAGNOSTIC
+    )
 
 
 def tell(span: Span, diagnostics: Sequence[Diagnostic]) -> None:
     """Put what a log says is wrong on a span: its events, the first error's attributes, and the counts.
 
-    Of more than :data:`MAX_TOLD` errors come first, then warnings; the counts are of all.
+    They are told in the order given. Of more than :data:`MAX_TOLD` warnings and notes go first; the
+    counts are of all.
     """
     if not diagnostics or not span.is_recording():
         return
-    of_severity = {
-        severity: [one for one in diagnostics if one.severity == severity] for severity in _SEVERITIES
-    }
-    errors, warnings = of_severity["error"], of_severity["warning"]
+    errors = [one for one in diagnostics if one.severity == "error"]
+    warnings = sum(one.severity == "warning" for one in diagnostics)
     first = attributes_of(errors[0]) if errors else {}
     set_attributes(
         span,
         {
             **{name: value for name, value in first.items() if not name.startswith(_IN_EVENTS_ALONE)},
             attributes.DIAGNOSTIC_ERRORS: len(errors),
-            attributes.DIAGNOSTIC_WARNINGS: len(warnings),
+            attributes.DIAGNOSTIC_WARNINGS: warnings,
         },
     )
-    for diagnostic in [*errors, *warnings, *of_severity["note"]][:MAX_TOLD]:
-        span.add_event(attributes.DIAGNOSTIC, attributes_of(diagnostic))
+    by_severity = sorted(range(len(diagnostics)), key=lambda at: _SEVERITIES.index(diagnostics[at].severity))
+    for at in sorted(by_severity[:MAX_TOLD]):
+        span.add_event(attributes.DIAGNOSTIC, attributes_of(diagnostics[at]))
 
 
 def _told(text: str) -> str:
