@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from otel_kernel_trace.exporter import KernelTraceSpanExporter
     from otel_kernel_trace.linked import LinkedSpanExporter
     from otel_kernel_trace.processor import KernelTraceSpanProcessor
+    from otel_kernel_trace.runs import Run
+    from otel_kernel_trace.stages import Stage, stage
     from otel_kernel_trace.trace import Trace
     from otel_kernel_trace.tracer import Action, KernelTracer, VerifierAction
 
@@ -21,9 +23,12 @@ __all__ = [
     "KernelTraceSpanProcessor",
     "KernelTracer",
     "LinkedSpanExporter",
+    "Run",
+    "Stage",
     "Trace",
     "VerifierAction",
     "configure",
+    "stage",
 ]
 
 # Loaded when first asked for: KernelTracer needs OpenTelemetry's API alone, and a library
@@ -35,9 +40,12 @@ _HOMES = {
     "KernelTraceSpanProcessor": "processor",
     "KernelTracer": "tracer",
     "LinkedSpanExporter": "linked",
+    "Run": "runs",
+    "Stage": "stages",
     "Trace": "trace",
     "VerifierAction": "tracer",
     "configure": "configuration",
+    "stage": "stages",
 }
 
 

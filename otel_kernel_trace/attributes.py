@@ -177,6 +177,11 @@ def of_action(op_name: object, task_id: object, step: int | None, action_type: s
     }
 
 
+def of_stage(op_name: object, task_id: object, name: str) -> Attributes:
+    """Attributes that every stage has from its start."""
+    return {**of_task(op_name, task_id), STAGE: name}
+
+
 def of_parts(parts: Mapping[str, object]) -> Attributes:
     """Attributes for texts by part name; None is a part that was not given."""
     return {PART_PREFIX + name: text(value) for name, value in parts.items() if value is not None}

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode
@@ -19,8 +20,12 @@ from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.live import set_attributes, start_span
 from otel_kernel_trace.propagation import Carried, arrived, environment_of, headers_of, without_task
 from otel_kernel_trace.sampling import keep_steps
+from otel_kernel_trace.stages import Place, Sized, Stage, stage_at
 from otel_kernel_trace.task import TaskSpan
 from otel_kernel_trace.version import __version__
+
+if TYPE_CHECKING:
+    from otel_kernel_trace.runs import Run
 
 _logger = logging.getLogger("otel_kernel_trace")
 _has_warned: list[bool] = []
@@ -219,6 +224,64 @@ class KernelTracer:
         with self._span(name, step, attributes.of_parts({"prompt": prompt}), [link]) as span:
             yield Action(span, step, name)
 
+    @contextlib.contextmanager
+    def stage(
+        self,
+        name: str,
+        *,
+        input: Sized | None = None,  # noqa: A002 - what the word is for the user
+        output: Sized | None = None,
+    ) -> Iterator[Stage]:
+        """A stage of compiling, running or measuring: a span with times, memory and sizes, and no action.
+
+        It stands under the action or the stage that is at work here, else under the task's root.
+
+        >>> with tracer.stage("lower_to_ttir", input=source) as stage:
+        ...     stage.output(ttir := lower(source))
+
+        Args:
+            name: what is done.
+            input, output: what goes in and comes out, of which only the size is kept: a text,
+                bytes, the path of a file, or a number of bytes.
+
+        Raises:
+            TypeError: on entering, where ``input`` or ``output`` is nothing that has a size.
+        """
+        with stage_at(self._place(), name, input=input, output=output) as begun:
+            yield begun
+
+    def run(
+        self,
+        args: Sequence[str | bytes | os.PathLike[str]],
+        *,
+        name: str | None = None,
+        timeout: float | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str | bytes = b"",  # noqa: A002 - as of subprocess.run
+    ) -> Run:
+        """Run a command as a stage; :func:`otel_kernel_trace.runs.run` has the details.
+
+        >>> run = tracer.run(["nvcc", "-c", "swish.cu"], timeout=60)
+        >>> for diagnostic in run.diagnostics:
+        ...     print(diagnostic.line, diagnostic.message)
+
+        Args:
+            args: the program and its arguments; no shell is there.
+            name: of the stage; default: the program's.
+            timeout: seconds after which it is killed, with all that it started.
+            cwd: folder in which it runs.
+            env: its environment; default: this process's. It is recorded nowhere.
+            input: what it reads; without it there is nothing to be read.
+
+        Raises:
+            OSError: the program is not there, or can't be run, as of ``subprocess.run``.
+            TypeError, ValueError: ``args`` is no list of words, or is empty.
+        """
+        from otel_kernel_trace.runs import run  # with all that reads logs
+
+        return run(self._place(), args, name=name, timeout=timeout, cwd=cwd, env=env, input=input)
+
     def headers(self, *, steps: int = 1) -> dict[str, str]:
         """What carries the task to another machine: HTTP headers, ``traceparent`` and ``baggage``.
 
@@ -340,6 +403,9 @@ class KernelTracer:
                 self._last = max(self._last, began, key=_step_of)
         with work_under(span, self._here(), attributes.PART_PREFIX + attributes.ERROR_LOG):
             yield span
+
+    def _place(self) -> Place:
+        return Place(self._here(), self._task.context(self._tracer))
 
     def _here(self) -> CurrentTask:
         return CurrentTask(attributes.text(self.op_name), attributes.text(self.task_id), self._tracer)

@@ -1,12 +1,15 @@
-"""Diagnostics on spans, and back: the one place that knows how they are written there.
+"""What a log says, on spans and back: the one place that knows how it is written there.
 
-Each is an event, ``kernel_trace.diagnostic``, whose attributes are those of
+A diagnostic is an event, ``kernel_trace.diagnostic``, whose attributes are those of
 :mod:`otel_kernel_trace.attributes`. The span itself has the first error's and the counts, which
-backends can search for.
+backends can search for. The resources of entry functions are one attribute, a JSON list.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Protocol, get_args
@@ -17,6 +20,7 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace import attributes
 from otel_kernel_trace.diagnostics.model import CATEGORIES, Category, Diagnostic, Severity
 from otel_kernel_trace.live import set_attributes
+from otel_kernel_trace.resources import KernelResources
 
 MAX_TOLD: Final = 32
 """Events of a span. A log may have thousands of warnings; the SDK keeps 128 events, and those behind them."""
@@ -39,6 +43,15 @@ _NUMBERS: Final = (
     ("log_line", attributes.DIAGNOSTIC_LOG_LINE),
 )
 _SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+_COUNTS: Final = (
+    "registers",
+    "spill_stores",
+    "spill_loads",
+    "stack_frame",
+    "shared_memory",
+    "constant_memory",
+    "barriers",
+)
 _IN_EVENTS_ALONE: Final = (attributes.DIAGNOSTIC_NOTES, attributes.DIAGNOSTIC_FIGURE_PREFIX)
 
 
@@ -141,6 +154,45 @@ def tell(span: Span, diagnostics: Sequence[Diagnostic]) -> None:
 def _told(text: str) -> str:
     """A text as it can be sent: lone surrogates, which OTLP has not, as escapes."""
     return text[:_MAX_CHARS].encode("utf-8", "backslashreplace").decode()
+
+
+def tell_resources(span: Span, resources: Sequence[KernelResources]) -> None:
+    """Put on a span what each entry function needs of the device."""
+    if resources and span.is_recording():
+        told = [
+            {name: value for name, value in dataclasses.asdict(one).items() if value not in (None, "")}
+            for one in resources
+        ]
+        set_attributes(span, {attributes.RESOURCES: json.dumps(told)})
+
+
+def resources_in(given: Mapping[str, AttributeValue]) -> tuple[KernelResources, ...]:
+    """The resources that a span's attributes tell. What is of another type than ours is taken for missing."""
+    text = given.get(attributes.RESOURCES)
+    try:
+        told = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        told = None
+    entries = told if isinstance(told, list) else []
+    return tuple(_resources_of(entry) for entry in entries if isinstance(entry, dict))
+
+
+def _resources_of(entry: dict[str, object]) -> KernelResources:
+    time = entry.get("compile_time")
+    numbers = {name: value for name in _COUNTS if type(value := entry.get(name)) is int}
+    texts = {name: value for name in ("entry", "arch") if isinstance(value := entry.get(name), str)}
+    return KernelResources(
+        texts.get("entry", ""), texts.get("arch", ""), **numbers, compile_time=_seconds(time)
+    )
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def _severity(value: AttributeValue) -> Severity:
