@@ -72,3 +72,6 @@ class Diagnostic:
     """Numbers that it tells, by name: of a mismatch ``mismatched``, ``total``, ``share``,
     ``max_absolute_difference``, ``max_relative_difference``, ``rtol``, ``atol``; of a resource
     ``required`` and ``limit`` in bytes."""
+    consequence: bool = False
+    """Whether it only says that something failed, or passes on what another diagnostic says: ninja's
+    ``FAILED:``, an exit status, the exception in which a program wraps a compiler's output."""

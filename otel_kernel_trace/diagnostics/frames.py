@@ -1,0 +1,30 @@
+"""Which frame of a Python stack is the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+_LIBRARIES: Final = ("site-packages", "dist-packages", "/lib/python3", "\\lib\\python", "/lib64/python3", "<frozen ", "<__array_function__", "\\Lib\\")  # fmt: skip # noqa: E501
+
+
+class Frame(NamedTuple):
+    """A call on a Python stack."""
+
+    file: str
+    line: int
+    function: str | None
+
+
+def users(frames: Sequence[Frame], is_syntax_error: bool = False) -> Frame | None:
+    """The innermost frame in the user's own code, or, where all are a library's, the innermost of all.
+
+    Args:
+        frames: the innermost last.
+        is_syntax_error: then the last one is the place itself, whoever's code it is.
+    """
+    if not frames:
+        return None
+    own = (frame for frame in reversed(frames) if not any(part in frame.file for part in _LIBRARIES))
+    frame = frames[-1] if is_syntax_error else next(own, frames[-1])
+    return frame._replace(function=None) if frame.function == "<module>" else frame

@@ -1,0 +1,79 @@
+"""What the CUDA, HIP and Ascend run times say through PyTorch, Triton and C++ programs.
+
+https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from otel_kernel_trace.diagnostics.exceptions import said
+from otel_kernel_trace.diagnostics.finding import Finding
+from otel_kernel_trace.diagnostics.lines import Line
+from otel_kernel_trace.diagnostics.parser import Parser
+from otel_kernel_trace.diagnostics.wording import category_of
+
+_SAYS: Final = re.compile(
+    r"(?P<device>CUDA|HIP|cuda|NPU|CUDA driver|CUDA runtime|cuDNN|CUBLAS|NCCL) ?(?:runtime )?[Ee]rror(?: at (?P<file>[^\s:]{1,500}):(?P<line>\d{1,9}))?(?: \d{1,5})?: (?P<message>.*)"
+    r"|Triton Error \[(?P<triton>CUDA|HIP)\]: (?P<said>.*)"
+)
+_DEVICE_ASSERT: Final = re.compile(
+    r"(?P<file>[^\s:]{1,500}):(?P<line>\d{1,9}): (?:(?P<function>[^\n]{1,500}?): )?block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion [`'‘](?P<what>[^\n]{1,1000})['’] failed"
+)
+_CODE: Final = re.compile(
+    r"\b(?:cudaError\w{1,80}|CUDA_ERROR_\w{1,80}|CUBLAS_STATUS_\w{1,80}|CUDNN_STATUS_\w{1,80}|hipError\w{1,80})"
+)
+
+
+class CudaRuntimeParser(Parser):
+    """``RuntimeError: CUDA error: an illegal memory access was encountered``, and assertions in device code."""
+
+    signs = ("CUDA error", "CUDA Error", "CUDA driver error", "HIP error", "NPU error", "cuDNN error", "NCCL error", "CUDA runtime error", "cuda error", "CUBLAS error", "Triton Error [", ", thread: [")  # fmt: skip # noqa: E501
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asserted = 0
+
+    def feed(self, line: Line) -> bool:
+        asserted = _DEVICE_ASSERT.match(line.text)
+        if asserted is not None:
+            self._assertion(asserted, line.number)
+            return False
+        stated = said(line.text.removeprefix("what():"))
+        found = _SAYS.match(stated.message)
+        message = (found["message"] or found["said"] or "").strip() if found is not None else ""
+        if found is None or not message or "out of memory" in message:
+            return False
+        code = _CODE.search(message)
+        category = category_of(message)
+        self.findings.append(
+            Finding(
+                "hip"
+                if (found["device"] or found["triton"]) == "HIP"
+                else "npu"
+                if found["device"] == "NPU"
+                else "cuda",
+                "error",
+                "crash" if category == "other" and "launch failure" in message else category,
+                message,
+                line.number,
+                file=found["file"],
+                line=int(found["line"]) if found["line"] else None,
+                code=code.group(0) if code is not None else None,
+            )
+        )
+        return False
+
+    def _assertion(self, found: re.Match[str], number: int) -> None:
+        last = self.findings[-1] if self.findings else None
+        message = f"Assertion '{found['what']}' failed"
+        if last is not None and self._asserted and last.message == message and last.file == found["file"]:
+            last.figures["threads"] = last.figures.get("threads", 1.0) + 1.0
+            return
+        self._asserted = number
+        finding = Finding(
+            "cuda", "error", "crash", message, number, file=found["file"], line=int(found["line"])
+        )
+        finding.function = found["function"]
+        self.findings.append(finding)

@@ -1,0 +1,256 @@
+"""Python's tracebacks, chained and grouped ones too, and its warnings.
+
+https://docs.python.org/3/library/traceback.html https://docs.python.org/3/library/warnings.html
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from otel_kernel_trace.diagnostics.exceptions import Said, exception_line
+from otel_kernel_trace.diagnostics.finding import Finding, Raised
+from otel_kernel_trace.diagnostics.frames import Frame, users
+from otel_kernel_trace.diagnostics.lines import Line
+from otel_kernel_trace.diagnostics.parser import Parser
+from otel_kernel_trace.diagnostics.wording import category_of, identifier_of
+
+_HEAD: Final = "Traceback (most recent call last)"
+_CAUSE: Final = "The above exception was the direct cause of the following exception"
+_CONTEXT: Final = "During handling of the above exception, another exception occurred"
+_FRAME: Final = re.compile(
+    r"\s{1,8}File \"(?P<file>[^\"\n]{1,1000})\", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,500}))?$"
+)
+_REPEATED: Final = re.compile(r"\s*\[Previous line repeated \d{1,9} more times?\]")
+_CARET: Final = re.compile(r" {4,}\^+$")
+_SHOWN_INDENT: Final = 4
+_SYNTAX: Final = ("SyntaxError", "IndentationError", "TabError")
+_BUILTIN: Final = re.compile(
+    r"[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt|Iteration|Group)$|[A-Z][a-z0-9]+[A-Z]\w*$"
+)
+_LOWER_CASE: Final = ("timeout", "error", "gaierror", "herror")
+_STRANGE_LINES: Final = 400
+"""Lines of others in the middle of a traceback after which the rest of it is not waited for."""
+
+_WRAPPERS: Final = ("CalledProcessError", "MLIRCompilationError", "CompileError", "ChildFailedError", "BrokenProcessPool", "SystemExit", "BuildError", "PTXASError")  # fmt: skip # noqa: E501
+_WRAPPING: Final = (
+    "error building extension",
+    "error compiling objects",
+    "compilation failed",
+    "compile failed",
+    "failed to compile",
+    "compilation error",
+    "build failed",
+    "failed to build",
+    "failed to run",
+    "non-zero exit status",
+    "non-zero exit code",
+    "ninja",
+    "nvcc",
+    "ptxas",
+    "passmanager::run failed",
+    "see the above",
+    "see above",
+)
+
+
+class _Traceback:
+    """One that is being read."""
+
+    __slots__ = ("begins", "caret", "frames", "is_group", "margin", "notes", "strange", "tentative")
+
+    def __init__(self, begins: int, margin: str, is_group: bool = False, tentative: bool = False) -> None:
+        self.begins = begins
+        self.margin = margin
+        self.is_group = is_group
+        self.tentative = tentative
+        """Whether only a syntax error would make it one."""
+        self.frames: list[Frame] = []
+        self.caret: int | None = None
+        self.notes: list[str] = []
+        self.strange = 0
+
+    def body(self, text: str) -> str | None:
+        """A line without the margin of its traceback; None where it has another one."""
+        if not self.margin:
+            return text
+        if text.startswith(self.margin):
+            return text[len(self.margin) :]
+        return None if text.strip() else ""
+
+
+class PythonParser(Parser):
+    """A traceback is located at the last frame in the user's own code.
+
+    The column of a syntax error is that in the line as Python shows it, without its indentation.
+    """
+
+    signs = (_HEAD, 'File "', _CAUSE, _CONTEXT)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: _Traceback | None = None
+        self._chain = 0
+        self._link: str | None = None
+        self._last: Raised | None = None
+
+    def feed(self, line: Line) -> bool:
+        text = line.text
+        head = text.find(_HEAD)
+        if head >= 0:
+            self._cut()
+            self._open = _begun(text[:head], line.number)
+            return True
+        if self._open is None:
+            return self._between(text, line.number)
+        self._inside(self._open, text, line.number)
+        return self._open is not None
+
+    def finish(self) -> None:
+        self._cut()
+
+    def _between(self, text: str, number: int) -> bool:
+        if _CAUSE in text or _CONTEXT in text:
+            self._link = _CAUSE if _CAUSE in text else _CONTEXT
+            return False
+        found = _FRAME.match(text)
+        if (
+            found is not None and found["function"] is None
+        ):  # a syntax error that is reported without a traceback
+            self._open = _Traceback(number, "", tentative=True)
+            self._open.frames.append(_frame(found))
+        return self._open is not None
+
+    def _inside(self, traceback: _Traceback, text: str, number: int) -> None:
+        body = traceback.body(text)
+        if body is None:
+            self._strange(traceback)
+            return
+        found = _FRAME.match(body)
+        if found is not None:
+            traceback.frames.append(_frame(found))
+            traceback.strange = 0
+            traceback.caret = None
+        elif body.startswith("    "):
+            caret = _CARET.match(body)
+            if caret is not None:
+                traceback.caret = body.index("^") - _SHOWN_INDENT + 1
+        elif _REPEATED.match(body):
+            traceback.notes.append(body.strip())
+        else:
+            raised = exception_line(body)
+            if raised is not None and _is_exception(raised):
+                self._raised(traceback, raised, number)
+            else:
+                self._strange(traceback)
+
+    def _strange(self, traceback: _Traceback) -> None:
+        traceback.strange += 1
+        if traceback.tentative:
+            self._open = None
+        elif traceback.strange > _STRANGE_LINES:
+            self._cut()
+
+    def _cut(self) -> None:
+        """The traceback ends without naming the exception."""
+        traceback, self._open = self._open, None
+        if traceback is not None and traceback.frames and not traceback.tentative:
+            self._keep(traceback, Raised("python", "error", "other", _HEAD, traceback.begins))
+
+    def _raised(self, traceback: _Traceback, raised: Said, number: int) -> None:
+        self._open = None
+        code = (raised.type or "").rpartition(".")[2]
+        is_syntax = code in _SYNTAX
+        if traceback.tentative and not is_syntax:
+            return
+        message = raised.message or code
+        finding = Raised(
+            "python",
+            "error",
+            category_of(raised.message, code),
+            message,
+            traceback.begins,
+            identifier=None if is_syntax else identifier_of(message),
+            code=code,
+            raised_at=number,
+            consequence=traceback.is_group
+            or code in _WRAPPERS
+            or any(sign in message.lower() for sign in _WRAPPING),
+        )
+        if is_syntax:
+            finding.column = traceback.caret
+        self._keep(traceback, finding)
+
+    def _keep(self, traceback: _Traceback, finding: Raised) -> None:
+        frame = users(traceback.frames, finding.code in _SYNTAX)
+        if frame is not None:
+            finding.file, finding.line, finding.function = frame.file, frame.line, frame.function
+        for note in traceback.notes:
+            finding.note(note)
+        if self._link is None:
+            self._chain += 1
+        elif self._last is not None:
+            self._last.handled = self._link is _CONTEXT
+        finding.chain = self._chain
+        self._link = None
+        self._last = finding
+        self.findings.append(finding)
+
+
+class _Warned(NamedTuple):
+    file: str
+    line: int
+    type: str
+    message: str
+
+
+class PythonWarningParser(Parser):
+    """``file.py:12: UserWarning: message``."""
+
+    signs = ("Warning: ",)
+
+    def feed(self, line: Line) -> bool:
+        warned = _warned(line.text)
+        if warned is not None:
+            self.findings.append(
+                Finding(
+                    "python",
+                    "warning",
+                    category_of(warned.message),
+                    warned.message,
+                    line.number,
+                    file=warned.file,
+                    line=warned.line,
+                    code=warned.type,
+                )
+            )
+        return False
+
+
+def _warned(text: str) -> _Warned | None:
+    before, _, message = text.partition("Warning: ")
+    place, _, kind = before.rpartition(": ")
+    file, _, number = place.rpartition(":")
+    name = f"{kind.rpartition('.')[2]}Warning"
+    if not file or not number.isascii() or not number.isdigit() or len(number) > 9 or not name.isidentifier():
+        return None
+    return _Warned(file, int(number), name, message.strip())
+
+
+def _begun(before: str, number: int) -> _Traceback:
+    if before.endswith("+ Exception Group "):
+        return _Traceback(number, before[: -len("+ Exception Group ")] + "| ", is_group=True)
+    is_margin = not before.strip() or before.endswith("| ")
+    return _Traceback(number, before if is_margin else "")
+
+
+def _frame(found: re.Match[str]) -> Frame:
+    return Frame(found["file"], int(found["line"]), found["function"])
+
+
+def _is_exception(raised: Said) -> bool:
+    """Whether a word with a colon, between other tools' lines, names an exception."""
+    module, _, name = (raised.type or "").rpartition(".")
+    if module:
+        return name[:1].isupper() or name in _LOWER_CASE
+    return bool(_BUILTIN.match(name))

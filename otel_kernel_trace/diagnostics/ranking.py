@@ -1,0 +1,36 @@
+"""Of all that a log says, what to look at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from otel_kernel_trace.diagnostics.model import Diagnostic
+
+
+class Counts(NamedTuple):
+    """How much a log says."""
+
+    errors: int
+    warnings: int
+
+
+def first_error(diagnostics: Iterable[Diagnostic]) -> Diagnostic | None:
+    """The error to look at first: the first that does not merely follow from another one.
+
+    Where all do (``ninja: build stopped``, ``exit status 1``), the first of these; None where there is no error.
+    """
+    following: Diagnostic | None = None
+    for diagnostic in diagnostics:
+        if diagnostic.severity != "error":
+            continue
+        if not diagnostic.consequence:
+            return diagnostic
+        following = following or diagnostic
+    return following
+
+
+def counts(diagnostics: Iterable[Diagnostic]) -> Counts:
+    """Numbers of errors and of warnings."""
+    severities = [diagnostic.severity for diagnostic in diagnostics]
+    return Counts(severities.count("error"), severities.count("warning"))
