@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import Token
 from typing import NamedTuple
 
@@ -46,7 +46,12 @@ def current_task() -> CurrentTask | None:
 
 
 @contextlib.contextmanager
-def work_under(span: Span, task: CurrentTask, error_log: str | None = None) -> Iterator[None]:
+def work_under(
+    span: Span,
+    task: CurrentTask,
+    error_log: str | None = None,
+    before_end: Callable[[Span], None] | None = None,
+) -> Iterator[None]:
     """Have a span be the current one as long as work goes on, and end it then.
 
     An exception makes the span an error, is noted there, and passes on.
@@ -55,6 +60,7 @@ def work_under(span: Span, task: CurrentTask, error_log: str | None = None) -> I
         span: just started.
         task: that the work is of.
         error_log: name of the attribute that has the traceback of an exception, where it is not given.
+        before_end: called with the span right before it ends; must not raise.
     """
     token: Token[Context] | None = attach(set_value(_TASK, task, trace.set_span_in_context(span)))
     try:
@@ -78,6 +84,8 @@ def work_under(span: Span, task: CurrentTask, error_log: str | None = None) -> I
     finally:
         if token is not None:
             detach(token)
+        if before_end is not None:
+            before_end(span)
         span.end()
 
 

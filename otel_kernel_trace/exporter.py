@@ -7,18 +7,19 @@ import os
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from otel_kernel_trace.attributes import OP_NAME, PART_PREFIX
+from otel_kernel_trace.attributes import DIAGNOSTIC, ERROR_LOG, OP_NAME, PART_PREFIX
 from otel_kernel_trace.busy import busy
+from otel_kernel_trace.findings import findings_in
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.live import Live, known
 from otel_kernel_trace.losses import Counts, Losses, RefusedError
 from otel_kernel_trace.metrics import ActionMetrics
 from otel_kernel_trace.modelcalls import is_model_call
-from otel_kernel_trace.record import Record, attributes_of, read_record
+from otel_kernel_trace.record import Record, attributes_of, read_record, with_attributes
 from otel_kernel_trace.recorder import Recorder
 from otel_kernel_trace.reference import Begun
 from otel_kernel_trace.scratch import Scratch
@@ -229,7 +230,8 @@ class KernelTraceSpanExporter(SpanExporter):
             live = known(record.trace_id, record.span_id)
             if live:
                 begun = live.begun.get(self.log_dir)
-            written = self._recorder.finish(span, record, begun)
+            told, record = _with_findings(span, record)
+            written = self._recorder.finish(told, record, begun)
         except Exception as error:  # noqa: BLE001 - the program that we watch goes on
             self._losses.count_failed(_described(record), error)
             self._measure(span, record, written=False)
@@ -256,6 +258,21 @@ class KernelTraceSpanExporter(SpanExporter):
         except Exception as error:  # noqa: BLE001 - as above; and no record is lost
             self._losses.report(f"the line of span {span.name[:100]!r} in the index", error)
         remember(span, self.log_dir, None)
+
+
+def _with_findings(span: ReadableSpan, record: Record) -> tuple[ReadableSpan, Record]:
+    """A span and its record with what the texts tell, where whoever made the span has not said it."""
+    if record.is_pending:
+        return span, record
+    error_log = record.parts.get(ERROR_LOG, "")
+    found = findings_in({**record.attributes, PART_PREFIX + ERROR_LOG: error_log})
+    if found is None:
+        return span, record
+    moment = span.end_time or span.start_time or 0
+    events = [Event(DIAGNOSTIC, event, moment) for event in found.events]
+    given = {**record.attributes, **found.attributes}
+    told = with_attributes(span, given, [*span.events, *events], is_all=True)
+    return told, record._replace(attributes=given)
 
 
 def _described(record: Record | None) -> str:

@@ -118,6 +118,11 @@ def remember_missing(span: Span, name: str, value: AttributeValue) -> None:
         began(span).whole.setdefault(name, value)
 
 
+def whole_of(span: Span) -> Mapping[str, AttributeValue]:
+    """What came to a span of this package's through its API; nothing for one that is not recorded."""
+    return began(span).whole if span.is_recording() else {}
+
+
 def began(span: Span) -> Live:
     """What is known of a span that is being recorded; asked in its first moment, it is made."""
     context = span.get_span_context()

@@ -6,19 +6,22 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import Event, ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Link, Span, SpanContext, Status, StatusCode, TraceFlags
+from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.busy import busy
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
+from otel_kernel_trace.findings import findings_in
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.live import start_span
@@ -214,14 +217,17 @@ class Trace:
             if not is_judgement:
                 step = self._step = self._next_step()
         given = {**attributes.of_action(*self._identity, step, action.name), **texts}
+        found = findings_in(given)
+        events = [] if found is None else [Event(attributes.DIAGNOSTIC, event) for event in found.events]
+        told = {**given, **(found.attributes if found else {})}
         links = [Link(judged, {attributes.JUDGES: True})] if is_judgement and judged else []
         verdict = given.get(attributes.VERIFY_RESULT)
         failed = verdict is not None and not attributes.has_passed(verdict)
         status = Status(StatusCode.ERROR, "verification failed") if failed else Status()
 
-        shown = self._show(action.name, given, links)
+        shown = self._show(action.name, told, links, events)
         context = shown.get_span_context() if shown else self._own_context()
-        written = self._write(action.name, given, links, context, status, is_shown=shown is not None)
+        written = self._write(action.name, told, links, events, context, status, is_shown=shown is not None)
         if written is not None:
             step = written
         if not is_judgement:
@@ -240,7 +246,9 @@ class Trace:
                     return reserved
         return self._step + 1
 
-    def _show(self, name: str, given: attributes.Attributes, links: list[Link]) -> Span | None:
+    def _show(
+        self, name: str, given: Mapping[str, AttributeValue], links: list[Link], events: list[Event]
+    ) -> Span | None:
         """The span in the program's own provider, if it has one whose processors take it."""
         try:
             provider = trace.get_tracer_provider()
@@ -250,7 +258,10 @@ class Trace:
             if self._exporter:
                 # From the start, so that no processor for this tree writes it as well.
                 given = {**given, attributes.LOG_DIR: self._exporter.log_dir}
-            return start_span(tracer, name, self._task.context(tracer), given, links)
+            span = start_span(tracer, name, self._task.context(tracer), given, links)
+            for event in events:
+                span.add_event(event.name, event.attributes)
+            return span
         except Exception as error:  # noqa: BLE001 - other people's processors run in there
             _logger.warning("the program's TracerProvider did not take the span of a Trace: %r", error)
             return None
@@ -272,8 +283,9 @@ class Trace:
     def _write(
         self,
         name: str,
-        given: attributes.Attributes,
+        given: Mapping[str, AttributeValue],
         links: list[Link],
+        events: list[Event],
         context: SpanContext,
         status: Status,
         *,
@@ -289,6 +301,7 @@ class Trace:
             resource=_no_resource,
             attributes=given,
             links=links,
+            events=events,
             status=status,
             start_time=now,
             end_time=now,

@@ -17,7 +17,7 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.current import CurrentTask, work_under
 from otel_kernel_trace.forking import after_fork_in_child
-from otel_kernel_trace.live import set_attributes, start_span
+from otel_kernel_trace.live import set_attributes, start_span, whole_of
 from otel_kernel_trace.propagation import Carried, arrived, environment_of, headers_of, without_task
 from otel_kernel_trace.sampling import keep_steps
 from otel_kernel_trace.stages import Place, Sized, Stage, stage_at
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("otel_kernel_trace")
 _has_warned: list[bool] = []
 
+_ERROR_LOG = attributes.PART_PREFIX + attributes.ERROR_LOG
 _LONGEST = 10**9 - 1
 """A step that takes the most room in a header."""
 
@@ -401,7 +402,7 @@ class KernelTracer:
             with self._lock:
                 began = (self._step_of(span, step), name, span.get_span_context())
                 self._last = max(self._last, began, key=_step_of)
-        with work_under(span, self._here(), attributes.PART_PREFIX + attributes.ERROR_LOG):
+        with work_under(span, self._here(), _ERROR_LOG, _tell_findings):
             yield span
 
     def _place(self) -> Place:
@@ -429,6 +430,20 @@ class KernelTracer:
         with self._lock:
             self._step = max(self._step, on_disk)  # what comes next goes on from there
         return on_disk
+
+
+def _tell_findings(span: Span) -> None:
+    """Put on an action's span what its logs say, so that every exporter has it."""
+    given = whole_of(span)
+    if _ERROR_LOG not in given and attributes.VERIFY_RESULT not in given:
+        return
+    from otel_kernel_trace.findings import findings_in  # parsers are loaded for the first log
+
+    found = findings_in(given)
+    if found is not None:
+        set_attributes(span, found.attributes)
+        for event in found.events:
+            span.add_event(attributes.DIAGNOSTIC, event)
 
 
 def _check_agent(action_type: object, agent: Agent) -> None:

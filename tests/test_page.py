@@ -329,7 +329,7 @@ def test_from_all_tasks_to_what_a_kernel_was(log_dir: Path, opener: Opener) -> N
     page: Page = opener(_report(log_dir)).page
     rows = page.locator(".row")
     assert rows.count() == 2
-    assert "k.cu(3): error: expected a ';'" in rows.nth(0).inner_text()
+    assert "k.cu:3: expected a ';'" in rows.nth(0).inner_text()
     assert "2.50×" in rows.nth(1).inner_text()
     page.get_by_role("row", name="swish").click()
     page.wait_for_selector(".task-view")
@@ -687,7 +687,7 @@ def test_following_a_running_pipeline(log_dir: Path, opener: Opener) -> None:
         page: Page = opener(served.url).page
         page.wait_for_selector('.row[href="#/swish/8"]:has-text("unverified")')
         assert page.locator(".row").count() == 3
-        page.wait_for_selector(".row:has-text(\"error: expected a ';'\")")
+        page.wait_for_selector(".row:has-text(\"k.cu:3: expected a ';'\")")
         page.locator('.row[href="#/swish/8"]').click()
         page.wait_for_selector(".task-view")
         page.click("#follow")

@@ -132,7 +132,7 @@ def test_an_exception_leaves_its_mark_and_passes_on(
     span = _named(seen, "DO_DESIGNER")
     assert span.status.status_code is StatusCode.ERROR
     assert span.status.description == "ZeroDivisionError: division by zero"
-    assert [event.name for event in span.events] == ["exception"]
+    assert [event.name for event in span.events] == ["exception", "kernel_trace.diagnostic"]
     written = tree(tmp_path)
     assert written["o/I1_S01_o_DO_DESIGNER_prompt.txt"] == "p"
     assert written["o/I1_S01_o_DO_DESIGNER_reasoning.txt"] == "so far"

@@ -14,6 +14,7 @@ from typing import ParamSpec
 import click
 
 from otel_kernel_trace.commands import story, terminal
+from otel_kernel_trace.commands.findings import errors_compared
 from otel_kernel_trace.commands.terminal import count, duration, safe, safe_line, safe_text, speedup
 from otel_kernel_trace.reader import (
     Attempt,
@@ -306,6 +307,7 @@ def compare_command(before: Path, after: Path, as_json: bool) -> None:
     head = ["OP", "PASSED", "BEST SPEEDUP", "STEPS TO PASS", "TOKENS TO PASS", "VERDICT", "RESTS ON"]
     lines = terminal.table(head, rows, colour=story.verdict_colour, width=terminal.width())
     lines.append("Speedups, steps and tokens are medians of the tasks that passed.")
+    lines += errors_compared(found)
     terminal.page("\n".join(lines))
 
 

@@ -8,9 +8,11 @@ from datetime import datetime
 import click
 
 from otel_kernel_trace.commands import terminal
+from otel_kernel_trace.commands.findings import found
 from otel_kernel_trace.commands.terminal import count, duration, safe_line, safe_text, speedup
 from otel_kernel_trace.indexed import Passed
 from otel_kernel_trace.reader import (
+    STALL,
     Action,
     ModelCall,
     Price,
@@ -18,6 +20,7 @@ from otel_kernel_trace.reader import (
     Task,
     Tree,
     cost_of,
+    recurrences,
     spent,
     tokens_by_model,
 )
@@ -54,9 +57,16 @@ def story(
     if times.total and not parts:
         shares = ((name, getattr(times, name)) for name in ("model", "verify", "waiting", "unaccounted"))
         yield f"{duration(times.total)}: " + ", ".join(f"{name} {duration(value)}" for name, value in shares)
+    if summary.stalled >= STALL and not parts:
+        yield click.style(
+            f"stalled: the last {summary.stalled} attempts failed with the same error", fg="yellow"
+        )
+    again = recurrences(task.actions)
     for action in actions:
         yield ""
         yield headline(action)
+        if not parts:
+            yield from found(action, again.get((action.step, action.action_type, action.copy)))
         calls = [call for call in task.model_calls if call.parent_id and call.parent_id == action.span_id]
         for call in calls if not parts else ():
             yield click.style(safe_line(f"  {_call(call)}"), dim=True)
@@ -132,6 +142,8 @@ def text(tree: Tree, action: Action, name: str, most: int | None = None) -> str 
 
 
 def now(summary: Summary) -> str:
+    if summary.stalled >= STALL and summary.first_pass is None:
+        return f"stalled: {summary.stalled} attempts, same error"
     if summary.pending:
         return f"step {summary.last_step} {summary.last} has not ended"
     if summary.first_pass is not None:

@@ -22,7 +22,7 @@ name in :mod:`.wording`.
 
 from otel_kernel_trace.diagnostics.model import CATEGORIES, Category, Diagnostic, Severity
 from otel_kernel_trace.diagnostics.parsing import parse_diagnostics
-from otel_kernel_trace.diagnostics.ranking import Counts, counts, first_error
+from otel_kernel_trace.diagnostics.ranking import Counts, by_weight, counts, first_error
 
 __all__ = [
     "CATEGORIES",
@@ -30,6 +30,7 @@ __all__ = [
     "Counts",
     "Diagnostic",
     "Severity",
+    "by_weight",
     "counts",
     "first_error",
     "parse_diagnostics",

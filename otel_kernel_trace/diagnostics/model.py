@@ -75,3 +75,27 @@ class Diagnostic:
     consequence: bool = False
     """Whether it only says that something failed, or passes on what another diagnostic says: ninja's
     ``FAILED:``, an exit status, the exception in which a program wraps a compiler's output."""
+
+    @property
+    def headline(self) -> str:
+        """Where, as compilers write it, and what."""
+        return headline(self.message, self.code, self.file, self.function, self.line, self.column)
+
+
+def headline(
+    message: str,
+    code: str | None,
+    file: str | None,
+    function: str | None,
+    line: int | None = None,
+    column: int | None = None,
+) -> str:
+    """A diagnostic in a line: ``mla.cu:10:21: identifier "entry" is undefined``."""
+    if code and code.isidentifier():  # what an exception is called says what its message is about
+        message = f"{code}: {message}"
+    numbers = [str(number) for number in (line, column) if number is not None]
+    if file:
+        return f"{':'.join([file, *numbers])}: {message}"
+    if function and numbers:
+        return f"{function}, its line {':'.join(numbers)}: {message}"
+    return f"{function}: {message}" if function else message

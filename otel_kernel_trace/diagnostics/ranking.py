@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple, get_args
 
-from otel_kernel_trace.diagnostics.model import Diagnostic
+from otel_kernel_trace.diagnostics.model import Diagnostic, Severity
+
+_SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 
 class Counts(NamedTuple):
@@ -28,6 +30,13 @@ def first_error(diagnostics: Iterable[Diagnostic]) -> Diagnostic | None:
             return diagnostic
         following = following or diagnostic
     return following
+
+
+def by_weight(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The first error, then other errors, warnings and notes, each in the order of the log."""
+    told = list(diagnostics)
+    first = first_error(told)
+    return sorted(told, key=lambda one: (one is not first, _SEVERITIES.index(one.severity)))
 
 
 def counts(diagnostics: Iterable[Diagnostic]) -> Counts:

@@ -34,6 +34,6 @@ def _without_folder(word: str) -> str:
     if "/" not in word and "\\" not in word:
         return word
     folder, separator, name = word.replace("\\", "/").rpartition("/")
-    if not folder and not name or not separator:
+    if (not folder and not name) or not separator:
         return word  # a division
     return "<file>" if name.startswith(_TEMPORARY) and folder else name

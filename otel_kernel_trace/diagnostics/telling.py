@@ -18,6 +18,7 @@ from opentelemetry.trace import Span
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
+from otel_kernel_trace.diagnostics import by_weight, counts, first_error
 from otel_kernel_trace.diagnostics.model import CATEGORIES, Category, Diagnostic, Severity
 from otel_kernel_trace.live import set_attributes
 from otel_kernel_trace.resources import KernelResources
@@ -135,20 +136,28 @@ def tell(span: Span, diagnostics: Sequence[Diagnostic]) -> None:
     """
     if not diagnostics or not span.is_recording():
         return
-    errors = [one for one in diagnostics if one.severity == "error"]
-    warnings = sum(one.severity == "warning" for one in diagnostics)
-    first = attributes_of(errors[0]) if errors else {}
-    set_attributes(
-        span,
-        {
-            **{name: value for name, value in first.items() if not name.startswith(_IN_EVENTS_ALONE)},
-            attributes.DIAGNOSTIC_ERRORS: len(errors),
-            attributes.DIAGNOSTIC_WARNINGS: warnings,
-        },
-    )
-    by_severity = sorted(range(len(diagnostics)), key=lambda at: _SEVERITIES.index(diagnostics[at].severity))
-    for at in sorted(by_severity[:MAX_TOLD]):
-        span.add_event(attributes.DIAGNOSTIC, attributes_of(diagnostics[at]))
+    set_attributes(span, of_span(diagnostics))
+    for diagnostic in worth_telling(diagnostics):
+        span.add_event(attributes.DIAGNOSTIC, attributes_of(diagnostic))
+
+
+def of_span(diagnostics: Sequence[Diagnostic]) -> dict[str, AttributeValue]:
+    """Attributes of a span whose log says that: the first error's, and the counts."""
+    first, (errors, warnings) = first_error(diagnostics), counts(diagnostics)
+    given = {} if first is None else attributes_of(first)
+    return {
+        **{name: value for name, value in given.items() if not name.startswith(_IN_EVENTS_ALONE)},
+        attributes.DIAGNOSTIC_ERRORS: errors,
+        attributes.DIAGNOSTIC_WARNINGS: warnings,
+    }
+
+
+def worth_telling(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Those that are events, in the log's order: of more than :data:`MAX_TOLD` the weightiest."""
+    if len(diagnostics) <= MAX_TOLD:
+        return list(diagnostics)
+    chosen = {id(one) for one in by_weight(diagnostics)[:MAX_TOLD]}
+    return [one for one in diagnostics if id(one) in chosen]
 
 
 def _told(text: str) -> str:
@@ -159,11 +168,16 @@ def _told(text: str) -> str:
 def tell_resources(span: Span, resources: Sequence[KernelResources]) -> None:
     """Put on a span what each entry function needs of the device."""
     if resources and span.is_recording():
-        told = [
-            {name: value for name, value in dataclasses.asdict(one).items() if value not in (None, "")}
-            for one in resources
-        ]
-        set_attributes(span, {attributes.RESOURCES: json.dumps(told)})
+        set_attributes(span, of_resources(resources))
+
+
+def of_resources(resources: Sequence[KernelResources]) -> dict[str, AttributeValue]:
+    """The attribute for that; none where there are no entry functions."""
+    told = [
+        {name: value for name, value in dataclasses.asdict(one).items() if value not in (None, "")}
+        for one in resources
+    ]
+    return {attributes.RESOURCES: json.dumps(told)} if told else {}
 
 
 def resources_in(given: Mapping[str, AttributeValue]) -> tuple[KernelResources, ...]:

@@ -11,14 +11,24 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict
 
 from otel_kernel_trace.attributes import RESULT
+from otel_kernel_trace.page.compiled import (
+    MAX_CHARS,
+    DiagnosticShown,
+    KernelShown,
+    StageShown,
+    diagnostics_of,
+    kernels_of,
+    ms,
+    stages_of,
+)
 from otel_kernel_trace.reader.attempts import Attempt, attempts_of
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task
+from otel_kernel_trace.reader.recurrence import STALL, Recurrence, recurrences
 from otel_kernel_trace.reader.timeline import spent, tokens_by_model
 
 MAX_TEXT_BYTES = 4_000_000
 """Of a longer text the page has the beginning."""
-_MAX_MEASUREMENTS = 100
-_MAX_MEASUREMENT = 2_000
+MAX_CHARSS = 100
 
 
 class RowShown(TypedDict, total=False):
@@ -44,6 +54,8 @@ class RowShown(TypedDict, total=False):
     firstFailed: int
     error: str
     """What first went wrong."""
+    stalled: int
+    """How many of the last verifications in a row failed with the same error, where that is a stall."""
     ref: list[int]
     """In a report, where the rest of the task is."""
 
@@ -75,6 +87,14 @@ class CallShown(TypedDict, total=False):
     error: str
 
 
+class AgainShown(TypedDict):
+    """That an action failed as earlier steps did."""
+
+    times: int
+    steps: list[int]
+    """The last few."""
+
+
 class ActionShown(TypedDict, total=False):
     """What an agent did."""
 
@@ -97,6 +117,10 @@ class ActionShown(TypedDict, total=False):
     incomplete: str
     parts: list[PartShown]
     calls: list[CallShown]
+    diagnostics: list[DiagnosticShown]
+    """The first error first."""
+    again: AgainShown
+    kernels: list[KernelShown]
 
 
 class AttemptShown(TypedDict, total=False):
@@ -121,6 +145,7 @@ class TaskShown(TypedDict):
     runs: list[list[float | None]]
     spent: dict[str, float]
     models: list[list[str | int]]
+    stages: list[StageShown]
 
 
 PlacePart = Callable[[Action, Part], PartShown]
@@ -150,13 +175,15 @@ def row_of(summary: Summary, error: str | None = None) -> RowShown:
     if summary.tokens:
         row["tokensIn"], row["tokensOut"] = summary.tokens.input, summary.tokens.output
     if summary.start is not None:
-        row["start"] = _ms(summary.start)
+        row["start"] = ms(summary.start)
     if summary.end is not None:
-        row["end"] = _ms(summary.end)
+        row["end"] = ms(summary.end)
     if summary.wall_time is not None:
-        row["wall"] = _ms(summary.wall_time)
+        row["wall"] = ms(summary.wall_time)
     if error is not None:
         row["error"] = error
+    if summary.stalled >= STALL and summary.first_pass is None:
+        row["stalled"] = summary.stalled
     return row
 
 
@@ -165,24 +192,34 @@ def task_of(task: Task, place: PlacePart) -> TaskShown:
     by_action, outside = _calls_by_action(task)
     index = {id(action): number for number, action in enumerate(task.actions)}
     where = spent(task)
+    again = recurrences(task.actions)
     return TaskShown(
         actions=[
-            _action_of(action, place, by_action.get(number, ())) for number, action in enumerate(task.actions)
+            _action_of(
+                action,
+                place,
+                by_action.get(number, ()),
+                again.get((action.step, action.action_type, action.copy)),
+            )
+            for number, action in enumerate(task.actions)
         ],
         calls=[_call_of(call) for call in outside],
         attempts=[_attempt_of(attempt, index) for attempt in attempts_of(task)],
-        runs=[[_ms(start), None if end is None else _ms(end)] for start, end in task.runs],
+        runs=[[ms(start), None if end is None else ms(end)] for start, end in task.runs],
         spent={
-            "model": _ms(where.model),
-            "verify": _ms(where.verify),
-            "waiting": _ms(where.waiting),
-            "unaccounted": _ms(where.unaccounted),
+            "model": ms(where.model),
+            "verify": ms(where.verify),
+            "waiting": ms(where.waiting),
+            "unaccounted": ms(where.unaccounted),
         },
         models=[[name, tokens.input, tokens.output] for name, tokens in tokens_by_model(task.actions)],
+        stages=stages_of(task),
     )
 
 
-def _action_of(action: Action, place: PlacePart, calls: Iterable[ModelCall]) -> ActionShown:
+def _action_of(
+    action: Action, place: PlacePart, calls: Iterable[ModelCall], again: Recurrence | None
+) -> ActionShown:
     shown = ActionShown(
         step=action.step,
         type=action.action_type,
@@ -193,20 +230,20 @@ def _action_of(action: Action, place: PlacePart, calls: Iterable[ModelCall]) -> 
     if action.copy != 1:
         shown["copy"] = action.copy
     if action.start is not None:
-        shown["start"] = _ms(action.start)
+        shown["start"] = ms(action.start)
     if action.end is not None:
-        shown["end"] = _ms(action.end)
+        shown["end"] = ms(action.end)
     if action.is_pending:
         shown["pending"] = True
     if action.passed is not None:
         shown["passed"] = action.passed
     if action.error:
-        shown["error"] = action.error[:_MAX_MEASUREMENT]
+        shown["error"] = action.error[:MAX_CHARS]
     if action.speedup is not None:
         shown["speedup"] = action.speedup
     if action.profile:
         shown["profile"] = [
-            [name, _measurement(value)] for name, value in list(action.profile.items())[:_MAX_MEASUREMENTS]
+            [name, _measurement(value)] for name, value in list(action.profile.items())[:MAX_CHARSS]
         ]
     if action.framework:
         shown["framework"] = action.framework
@@ -220,6 +257,12 @@ def _action_of(action: Action, place: PlacePart, calls: Iterable[ModelCall]) -> 
         shown["incomplete"] = action.incomplete
     if called := [_call_of(call) for call in calls]:
         shown["calls"] = called
+    if action.diagnostics:
+        shown["diagnostics"] = diagnostics_of(action.diagnostics)
+    if again is not None:
+        shown["again"] = AgainShown(times=again.times, steps=list(again.steps))
+    if action.resources:
+        shown["kernels"] = kernels_of(action.resources)
     return shown
 
 
@@ -228,13 +271,13 @@ def _call_of(call: ModelCall) -> CallShown:
     if call.model:
         shown["model"] = call.model
     if call.start is not None:
-        shown["start"] = _ms(call.start)
+        shown["start"] = ms(call.start)
     if call.end is not None:
-        shown["end"] = _ms(call.end)
+        shown["end"] = ms(call.end)
     if call.tokens:
         shown["tokensIn"], shown["tokensOut"] = call.tokens.input, call.tokens.output
     if call.error:
-        shown["error"] = call.error[:_MAX_MEASUREMENT]
+        shown["error"] = call.error[:MAX_CHARS]
     return shown
 
 
@@ -292,8 +335,4 @@ def _at_work(
 
 def _measurement(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
-    return text[:_MAX_MEASUREMENT]
-
-
-def _ms(nanoseconds: int) -> float:
-    return round(nanoseconds / 1e6, 3)
+    return text[:MAX_CHARS]

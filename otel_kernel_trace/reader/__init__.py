@@ -12,11 +12,13 @@ Needs nothing but the core. Nothing is written, and nothing outside the tree is 
 
 from otel_kernel_trace.reader.attempts import Attempt, BlamedLine, attempts_of, blame, code_of, diff, pair_of
 from otel_kernel_trace.reader.comparison import Comparison, Stats, compare
-from otel_kernel_trace.reader.model import Action, ModelCall, Outcome, Part, Summary, Task, Tokens
+from otel_kernel_trace.reader.model import Action, ModelCall, Outcome, Part, Stage, Summary, Task, Tokens
+from otel_kernel_trace.reader.recurrence import STALL, Recurrence, error_of, recurrences
 from otel_kernel_trace.reader.timeline import Bar, Price, Spent, bars_of, cost_of, spent, tokens_by_model
 from otel_kernel_trace.reader.tree import NoTreeError, Tree
 
 __all__ = [
+    "STALL",
     "Action",
     "Attempt",
     "Bar",
@@ -27,7 +29,9 @@ __all__ = [
     "Outcome",
     "Part",
     "Price",
+    "Recurrence",
     "Spent",
+    "Stage",
     "Stats",
     "Summary",
     "Task",
@@ -40,7 +44,9 @@ __all__ = [
     "compare",
     "cost_of",
     "diff",
+    "error_of",
     "pair_of",
+    "recurrences",
     "spent",
     "tokens_by_model",
 ]

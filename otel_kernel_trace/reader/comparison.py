@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ class Stats:
     """Median of steps to the first pass."""
     tokens: float | None
     """Median of tokens of the tasks that passed."""
+    errors: tuple[tuple[str, int], ...] = ()
+    """Signatures of what verifications failed with, each with their number, the most frequent first."""
 
     @property
     def pass_rate(self) -> float | None:
@@ -70,6 +73,9 @@ def stats_of(summaries: Iterable[Summary]) -> Stats:
     tasks = list(summaries)
     passed = [task for task in tasks if task.outcome is Outcome.PASSED]
     speedups = [task.best_speedup for task in passed if task.best_speedup is not None]
+    errors: Counter[str] = Counter()
+    for task in tasks:
+        errors.update(dict(task.errors))
     tokens = [task.tokens.input + task.tokens.output for task in passed if task.tokens]
     return Stats(
         tasks=len(tasks),
@@ -79,6 +85,7 @@ def stats_of(summaries: Iterable[Summary]) -> Stats:
         measured=len(speedups),
         steps=statistics.median([task.first_pass or 0 for task in passed]) if passed else None,
         tokens=statistics.median(tokens) if tokens else None,
+        errors=tuple(errors.most_common()),
     )
 
 

@@ -10,10 +10,12 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 
+from otel_kernel_trace.diagnostics import Diagnostic
 from otel_kernel_trace.reader.attempts import Attempt, BlamedLine
 from otel_kernel_trace.reader.comparison import Comparison, Stats
 from otel_kernel_trace.reader.model import Action, ModelCall, Summary, Task, Tokens
 from otel_kernel_trace.reader.timeline import Spent
+from otel_kernel_trace.resources import KernelResources
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
@@ -43,6 +45,8 @@ def of_summary(summary: Summary, first_error: str | None = None) -> dict[str, Js
         "last_action_type": summary.last,
         "last_step": summary.last_step,
         "first_failed_step": summary.first_failed,
+        "errors": [{"signature": signature, "count": number} for signature, number in summary.errors],
+        "stalled": summary.stalled,
         **({} if first_error is None else {"first_error": first_error}),
     }
 
@@ -83,8 +87,23 @@ def of_action(action: Action, texts: Mapping[str, str | None] | None = None) -> 
         "parent_span_id": action.parent_id,
         "judges_span_id": action.judges,
         "incomplete": action.incomplete,
+        "diagnostics": [of_diagnostic(one) for one in action.diagnostics],
+        "resources": [of_resources(one) for one in action.resources],
         "parts": parts,
     }
+
+
+def of_diagnostic(one: Diagnostic) -> dict[str, Json]:
+    """One thing that a log says is wrong."""
+    return {
+        **{name: _json_of(getattr(one, name)) for name in Diagnostic.__dataclass_fields__},
+        "headline": one.headline,
+    }
+
+
+def of_resources(one: KernelResources) -> dict[str, Json]:
+    """What a kernel needs."""
+    return {name: _json_of(value) for name, value in dataclasses.asdict(one).items()}
 
 
 def of_call(call: ModelCall) -> dict[str, Json]:
@@ -163,6 +182,7 @@ def _of_stats(stats: Stats) -> dict[str, Json]:
         "measured": stats.measured,
         "median_steps_to_pass": stats.steps,
         "median_tokens_to_pass": stats.tokens,
+        "errors": [{"signature": signature, "count": number} for signature, number in stats.errors],
     }
 
 

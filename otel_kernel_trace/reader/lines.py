@@ -18,6 +18,7 @@ from opentelemetry.trace import StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
+from otel_kernel_trace.diagnostics.model import headline
 from otel_kernel_trace.indexed import Passed, spans_of
 from otel_kernel_trace.measurements import speedup_in
 from otel_kernel_trace.modelcalls import is_model_call
@@ -77,6 +78,11 @@ _LINE = re.compile(
 """A line up to what a summary needs, as :mod:`otel_kernel_trace.index` puts it."""
 _IDS = re.compile(rb'"spans":\[\{"traceId":"([0-9a-f]{32})","spanId":"([0-9a-f]{16})"')
 _ERROR_LOG = re.compile(rb'\{"key":"kernel_trace\.part\.error_log\.path","value":\{"stringValue":' + _TEXT)
+_DIAGNOSTIC = re.compile(
+    rb'\{"key":"kernel_trace\.diagnostic\.(message|code|file|function|line|column)","value":'
+    rb'\{(?:"stringValue":' + _TEXT + rb'|"intValue":"([0-9]{1,9})")\}'
+)
+_EVENTS = b',"events":[{"timeUnixNano":'
 _STATUS = re.compile(rb'"status":\{"code":2,"message":' + _TEXT)
 _STRING = re.compile(_TEXT)
 _SPANS = b'"spans":[{'
@@ -100,6 +106,19 @@ def error_log_in(line: bytes) -> str:
     """The path of a line's error log; empty for none."""
     found = _ERROR_LOG.search(line)
     return _text(found[1]) if found else ""
+
+
+def error_in(line: bytes) -> str:
+    """The first error in the log of a line's action, as its headline; empty for none."""
+    told: dict[bytes, str] = {}
+    end = line.find(_EVENTS)
+    for found in _DIAGNOSTIC.finditer(line, 0, end if end >= 0 else len(line)):
+        told.setdefault(found[1], _text(found[2]) if found[2] is not None else found[3].decode())
+    if b"message" not in told:
+        return ""
+    code, file, function = (told.get(name) for name in (b"code", b"file", b"function"))
+    numbers = [int(told[name]) for name in (b"line", b"column") if name in told]
+    return headline(told[b"message"], code, file, function, *numbers)
 
 
 def status_in(line: bytes) -> str:

@@ -9,12 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from otel_kernel_trace.reader.lines import Line
 from otel_kernel_trace.reader.model import Outcome, Summary, Tokens
 
-_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Mismatch)\b")
 _ERROR = re.compile(
     r"\b(?:error|fatal|failed|failure|undefined|timeout|timed out|killed|signal)\b|mismatch|exception",
     re.IGNORECASE,
 )
-_TRACEBACK = "Traceback (most recent call last)"
 
 Slot = tuple[int, str, int]
 """Step, action type and copy: what an action of a task is called on disk."""
@@ -84,16 +82,11 @@ def summary_of(
 
 
 def error_line(log: str) -> str:
-    """The line of a log that says best what went wrong; empty where the log is.
+    """The line that says best what went wrong in a log that no parser knows; empty where the log is.
 
-    How much of a result is wrong, else the last exception that says something, else the first
-    line that speaks of an error, else the first.
+    The first that speaks of an error, else the first.
     """
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    mismatch = next((line for line in lines if line.startswith("Mismatched elements:")), None)
-    raised = [line for line in lines if _RAISED.match(line) and not line.endswith(":")]
-    if mismatch or (_TRACEBACK in log and raised):
-        return mismatch or raised[-1]
     return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
 
 

@@ -11,6 +11,7 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import agent_of
+from otel_kernel_trace.diagnostics.telling import diagnostics_in, resources_in
 from otel_kernel_trace.index import GIVEN
 from otel_kernel_trace.measurements import profile_in, speedup_in
 from otel_kernel_trace.modelcalls import read_model_call
@@ -53,6 +54,8 @@ def action_of(span: ReadableSpan, record: Record) -> Action:
         judges=f"{record.judges:016x}" if record.judges else "",
         incomplete=record.incomplete,
         parts=MappingProxyType(_parts_of(given)),
+        diagnostics=diagnostics_in(span.events),
+        resources=resources_in(given),
     )
 
 

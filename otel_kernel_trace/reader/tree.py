@@ -13,18 +13,30 @@ from typing import BinaryIO
 from opentelemetry.sdk.trace import ReadableSpan
 
 from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.attributes import DIAGNOSTIC_ERRORS, ERROR_LOG
+from otel_kernel_trace.diagnostics import first_error, parse_diagnostics
+from otel_kernel_trace.findings import MAX_CHARS
 from otel_kernel_trace.found import Unindexed
 from otel_kernel_trace.index import FOLDER, LINES
 from otel_kernel_trace.indexed import MAX_LINE_BYTES, Passed, spans_of
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.names import safe_name
-from otel_kernel_trace.reader.lines import Line, LineReader, SpanKey, error_log_in, key_of, status_in
+from otel_kernel_trace.reader.lines import (
+    Line,
+    LineReader,
+    SpanKey,
+    error_in,
+    error_log_in,
+    key_of,
+    status_in,
+)
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task, Tokens
 from otel_kernel_trace.reader.outcome import Slot, error_line, summary_of
 from otel_kernel_trace.reader.search import end_of_lines, lines_with, needles_of
 from otel_kernel_trace.reader.spans import action_of, call_of, part_name
 from otel_kernel_trace.reader.unindexed import UnknownNames
 from otel_kernel_trace.record import attributes_of, read_record
+from otel_kernel_trace.resources import parse_resources
 from otel_kernel_trace.store import Store
 
 TaskKey = tuple[str, str]
@@ -149,7 +161,8 @@ class Tree:
             slot: action for slot, place in places.items() if (action := self._action(key, slot, place))
         }
         for slot, paths in self._unindexed.get(key, {}).items():
-            actions[slot] = _with_paths(actions.get(slot) or _named(key, slot), paths)
+            action = _with_paths(actions.get(slot) or _named(key, slot), paths)
+            actions[slot] = self._diagnosed(action)
         runs = {action.trace_id for action in actions.values()} | {run.decode() for run, _, _ in known.roots}
         calls = [
             call for run in sorted(runs) for place in self._calls.get(run, ()) for call in self._call(place)
@@ -185,11 +198,14 @@ class Tree:
             with self._store.open(FOLDER, shard) as file:
                 file.seek(offset)
                 line = file.readline(MAX_LINE_BYTES)
+            if told := error_in(line):
+                return told
             path = error_log_in(line)
             log = self._store.read_at(path, 0, most).decode("utf-8", "replace") if path else ""
         except OSError:
             return ""
-        return error_line(log) or status_in(line)
+        error = first_error(parse_diagnostics(log))
+        return error.headline if error else error_line(log) or status_in(line)
 
     def text(self, part: Part, most: int | None = None) -> str:
         """A part's text; what UTF-8 can't hold is replaced.
@@ -344,8 +360,20 @@ class Tree:
         for span in self._spans_at(place):
             record = read_record(span)
             if record is not None and (record.step or 0, record.action_type, record.copy) == slot:
-                return action_of(span, record)
+                action = action_of(span, record)
+                return action if DIAGNOSTIC_ERRORS in record.attributes else self._diagnosed(action)
         return None
+
+    def _diagnosed(self, action: Action) -> Action:
+        """An action with what its error log says, where the index does not tell that."""
+        part = action.parts.get(ERROR_LOG)
+        if part is None or action.diagnostics:
+            return action
+        try:
+            log = self.text(part, MAX_CHARS)
+        except OSError:
+            return action
+        return replace(action, diagnostics=parse_diagnostics(log), resources=parse_resources(log))
 
     def _call(self, place: _Place) -> Iterator[ModelCall]:
         for span in self._spans_at(place):

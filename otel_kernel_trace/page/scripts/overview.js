@@ -21,7 +21,15 @@ const COLUMNS = [
     name: "Outcome",
     class: "outcome",
     key: (row) => -OUTCOMES.indexOf(row.outcome),
-    cell: (row) => badge(row.outcome),
+    cell: (row) =>
+      row.stalled
+        ? el(
+            "span",
+            { title: `The last ${row.stalled} attempts failed with the same error` },
+            badge(row.outcome),
+            el("small", { class: "stalled", text: "stalled" }),
+          )
+        : badge(row.outcome),
   },
   { name: "Steps", class: "num", key: (row) => row.steps, cell: (row) => number(row.steps) },
   {

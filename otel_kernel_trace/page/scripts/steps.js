@@ -23,26 +23,24 @@ const callsNode = (calls) =>
   el(
     "ul",
     { class: "calls" },
-    calls
-      .slice(0, 200)
-      .map((call) =>
-        el(
-          "li",
-          { class: call.error ? "fail" : "" },
-          el("span", { class: "what", text: "model call" }),
-          el("bdi", { text: call.model || call.name, title: call.name }),
-          call.start !== undefined && call.end !== undefined
-            ? el("span", {
-                text: duration(call.end - call.start),
-                title: `${when(call.start)} – ${when(call.end)}`,
-              })
-            : null,
-          call.tokensIn !== undefined
-            ? el("span", { text: `${short(call.tokensIn)} → ${short(call.tokensOut)} tokens` })
-            : null,
-          call.error ? el("span", { class: "why", text: call.error }) : null,
-        ),
+    calls.slice(0, 200).map((call) =>
+      el(
+        "li",
+        { class: call.error ? "fail" : "" },
+        el("span", { class: "what", text: "model call" }),
+        el("bdi", { text: call.model || call.name, title: call.name }),
+        call.start !== undefined && call.end !== undefined
+          ? el("span", {
+              text: duration(call.end - call.start),
+              title: `${when(call.start)} – ${when(call.end)}`,
+            })
+          : null,
+        call.tokensIn !== undefined
+          ? el("span", { text: `${short(call.tokensIn)} → ${short(call.tokensOut)} tokens` })
+          : null,
+        call.error ? el("span", { class: "why", text: call.error }) : null,
       ),
+    ),
     calls.length > 200 ? el("li", { text: `and ${calls.length - 200} more` }) : null,
   );
 
@@ -91,6 +89,9 @@ function actionNode(view, step, action, nav, level) {
   if (attempt?.verification !== undefined) children.push(verdictLink(view, attempt));
   if (view.verifiedOf.has(action.at)) children.push(attemptLink(view, view.verifiedOf.get(action.at)));
   if (action.passed !== undefined || action.error) children.push(verdictNode(action));
+  if (action.diagnostics) children.push(diagnosticsNode(action.diagnostics));
+  if (action.again) children.push(againNode(view, action.again));
+  if (action.suspicions) children.push(suspicionsNode(action.suspicions));
   if (action.pending)
     children.push(
       el("p", {
@@ -110,6 +111,9 @@ function actionNode(view, step, action, nav, level) {
         ),
       ),
     );
+  if (action.kernels) children.push(kernelsNode(action.kernels));
+  const stages = view.stagesOf.get(action.at);
+  if (stages) children.push(stagesNode(stages));
   if (action.calls) children.push(callsNode(action.calls));
   for (const part of [...action.parts].sort((a, b) => orderOf(a.name) - orderOf(b.name))) {
     const id = partId(step, action, part.name);

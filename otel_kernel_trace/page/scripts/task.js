@@ -74,6 +74,7 @@ class TaskView {
     // A judgement whose step was never recorded stands for itself.
     for (const step of this.steps) if (!step.actions.length) step.actions.push(step.judgements.shift());
     this.attemptOf = new Map(task.attempts.map((attempt, at) => [attempt.action, at]));
+    this.stagesOf = Map.groupBy(task.stages, (stage) => stage.action);
     this.verifiedOf = new Map(
       task.attempts.filter((a) => a.verification !== undefined).map((a) => [a.verification, a]),
     );
@@ -94,9 +95,7 @@ class TaskView {
         el("h1", {}, el("bdi", { text: row.op })),
         el("bdi", { class: "id", text: row.task }),
         badge(row.outcome),
-        row.pending
-          ? el("span", { class: "running", text: `${row.last} is at work or was cut off` })
-          : null,
+        row.pending ? el("span", { class: "running", text: `${row.last} is at work or was cut off` }) : null,
       ),
       el(
         "dl",
@@ -141,6 +140,14 @@ class TaskView {
               }),
               el("code", { text: error }),
             ),
+          ]
+        : []),
+      ...(row.stalled
+        ? [
+            el("p", {
+              class: "again",
+              text: `Stalled: the last ${row.stalled} attempts failed with the same error.`,
+            }),
           ]
         : []),
     );
@@ -286,6 +293,16 @@ class TaskView {
     for (const [index, action] of step.actions.entries())
       nodes.push(actionNode(this, step, action, index ? null : nav, "h2"));
     for (const action of step.judgements) nodes.push(actionNode(this, step, action, null, "h3"));
+    const outside = this.stagesOf.get(undefined);
+    if (at === this.steps.length - 1 && outside)
+      nodes.push(
+        el(
+          "section",
+          { class: "action" },
+          el("h3", { text: "Stages outside of any action" }),
+          stagesNode(outside),
+        ),
+      );
     if (at === this.steps.length - 1 && this.task.calls.length)
       nodes.push(
         el(

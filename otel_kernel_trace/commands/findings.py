@@ -1,0 +1,70 @@
+"""What logs tell, as lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from otel_kernel_trace.commands import terminal
+from otel_kernel_trace.commands.terminal import duration, safe_line
+from otel_kernel_trace.diagnostics import first_error
+from otel_kernel_trace.reader import Action, Comparison, Recurrence
+from otel_kernel_trace.resources import KernelResources
+
+_MAX_OTHERS = 8
+_MAX_ERRORS = 3
+
+
+def found(action: Action, recurrence: Recurrence | None) -> Iterator[str]:
+    """What the logs of an action tell: what is wrong, what its kernels need, what to distrust."""
+    error = first_error(action.diagnostics)
+    if error is not None:
+        yield f"  {click.style(f'{error.tool} {error.category}', fg='red')} {safe_line(error.headline)}"
+    if recurrence is not None:
+        steps = ", ".join(str(step) for step in recurrence.steps)
+        more = (
+            ""
+            if len(recurrence.steps) == recurrence.times
+            else f" and {recurrence.times - len(recurrence.steps)} before"
+        )
+        where = "step" if recurrence.times == 1 else "steps"
+        yield click.style(f"  the same error as in {where} {steps}{more}", fg="yellow")
+    others = [one for one in action.diagnostics if one is not error]
+    for one in others[:_MAX_OTHERS]:
+        yield click.style(f"    {one.severity} {one.tool} {safe_line(one.headline)}", dim=True)
+    if len(others) > _MAX_OTHERS:
+        yield click.style(f"    and {len(others) - _MAX_OTHERS} more", dim=True)
+    for kernel in action.resources:
+        yield f"  {click.style('resources', fg='cyan')} {safe_line(needs(kernel))}"
+
+
+def needs(kernel: KernelResources) -> str:
+    """What a kernel needs, in a line."""
+    told = [
+        ("registers", kernel.registers, ""),
+        ("shared memory", kernel.shared_memory, " bytes"),
+        ("stack", kernel.stack_frame, " bytes"),
+        ("spill stores", kernel.spill_stores, " bytes"),
+        ("spill loads", kernel.spill_loads, " bytes"),
+        ("barriers", kernel.barriers, ""),
+    ]
+    facts = [f"{name} {value}{unit}" for name, value, unit in told if value is not None]
+    if kernel.compile_time is not None:
+        facts.append(f"compiled in {duration(round(kernel.compile_time * 1e9))}")
+    return f"{kernel.entry} {kernel.arch}: {', '.join(facts)}"
+
+
+def errors_compared(found: Sequence[Comparison]) -> Iterator[str]:
+    """What attempts failed with most, before and after."""
+    rows = []
+    for op in found:
+        before, after = dict(op.before.errors), dict(op.after.errors)
+        counts = {
+            signature: (before.get(signature, 0), after.get(signature, 0)) for signature in [*before, *after]
+        }
+        most = sorted(counts.items(), key=lambda error: -sum(error[1]))[:_MAX_ERRORS]
+        rows += [[op.op_name, f"{then} -> {now}", signature] for signature, (then, now) in most]
+    if rows:
+        yield ""
+        yield from terminal.table(["OP", "TIMES", "FAILED WITH"], rows, width=terminal.width())
