@@ -34,6 +34,8 @@ _TEXTS = (
     attributes.VERIFY_RESULT,
     attributes.VERIFY_PROFILE,
     attributes.INCOMPLETE,
+    attributes.STAGE_STDOUT,
+    attributes.STAGE_STDERR,
     "gen_ai.input.",
     "gen_ai.output.",
     "gen_ai.system_instructions",
@@ -122,7 +124,7 @@ class LinkedSpanExporter(SpanExporter):
             is_same = all(new is old for new, old in zip(events, span.events, strict=True))
             if shown == given and is_same and status is span.status:
                 return span
-            if is_ours and written is None and shown != given and not self._has_warned:
+            if is_ours and not written_of(span) and shown != given and not self._has_warned:
                 self._has_warned = True
                 _logger.warning(
                     "texts are cut for a backend, and no tree has them whole: set %s, or call configure()",

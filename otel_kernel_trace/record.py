@@ -84,8 +84,7 @@ def read_record(span: ReadableSpan) -> Record | None:
     has neither. Values of unexpected types are written as text rather than refused.
     """
     context = span.context
-    seen = attributes_of(span)
-    known = whole(context.trace_id, context.span_id, seen) if context else Whole(seen, (), False)
+    known = whole_of(span)
     given = known.attributes
     action_type = given.get(attributes.ACTION_TYPE)
     parts = {
@@ -117,6 +116,12 @@ def read_record(span: ReadableSpan) -> Record | None:
         incomplete=_incomplete(span, known),
         attributes=given,
     )
+
+
+def whole_of(span: ReadableSpan) -> Whole:
+    """The span's attributes before the SDK's limits, as far as they are known."""
+    context, seen = span.context, attributes_of(span)
+    return whole(context.trace_id, context.span_id, seen) if context else Whole(seen, (), False)
 
 
 def _incomplete(span: ReadableSpan, known: Whole) -> str:
