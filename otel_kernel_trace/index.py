@@ -30,6 +30,7 @@ from otel_kernel_trace.attributes import (
     LOG_DIR,
     OP_NAME,
     PENDING,
+    STAGE,
     STEP,
     TASK_ID,
     VERIFY_RESULT,
@@ -56,6 +57,7 @@ _FIRST: Final = (
     TASK_ID,
     STEP,
     ACTION_TYPE,
+    STAGE,
     VERIFY_RESULT,
     DIAGNOSTIC_SIGNATURE,
     GEN_AI_INPUT_TOKENS,
@@ -97,7 +99,7 @@ class Index:
         """Add a line.
 
         Args:
-            span: an action, a task or a model call.
+            span: an action, a task, a stage or a model call.
             given: its attributes.
             done: what is on disk of the action.
             is_pending: whether the span has begun and not ended.

@@ -154,6 +154,11 @@ def is_action(given: Mapping[str, AttributeValue]) -> bool:
     return attributes.ACTION_TYPE in given or any(key.startswith(attributes.PART_PREFIX) for key in given)
 
 
+def is_stage(given: Mapping[str, AttributeValue]) -> bool:
+    """Whether attributes that are no action's are those of a stage."""
+    return any(key.startswith(attributes.STAGE) for key in given)
+
+
 def attributes_of(span: ReadableSpan) -> Mapping[str, AttributeValue]:
     """The span's attributes as a plain dict.
 

@@ -23,7 +23,7 @@ from otel_kernel_trace.indexed import Passed, spans_of
 from otel_kernel_trace.measurements import speedup_in
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.reader.model import Tokens
-from otel_kernel_trace.record import attributes_of, read_record
+from otel_kernel_trace.record import attributes_of, is_stage, read_record
 
 SpanKey = tuple[bytes, bytes]
 """Trace id and span id, in hexadecimal."""
@@ -42,7 +42,7 @@ class Line(NamedTuple):
     end: int
     """0 where it has not ended."""
     action_type: str | None
-    """None for a task's root span."""
+    """None for a task's root span, and for a stage."""
     step: int
     copy: int
     has_parent: bool
@@ -52,6 +52,7 @@ class Line(NamedTuple):
     tokens: Tokens
     signature: str = ""
     """Of the first error in its log."""
+    is_stage: bool = False
 
 
 _CHARS = rb'[^"\\]*(?:\\.[^"\\]*)*'
@@ -69,6 +70,7 @@ _LINE = re.compile(
     rb'\{"key":"kernel_trace\.task_id","value":\{"stringValue":' + _TEXT + rb"\}\}"
     rb'(?:,\{"key":"kernel_trace\.step","value":\{"intValue":"([0-9]{1,10})"\}\})?'
     rb'(?:,\{"key":"kernel_trace\.action_type","value":\{"stringValue":' + _TEXT + rb"\}\})?"
+    rb'(?:,(\{"key":"kernel_trace\.stage)","value":\{"stringValue":"' + _CHARS + rb'"\}\})?'
     rb'(?:,\{"key":"kernel_trace\.verify\.result","value":\{"stringValue":' + _TEXT + rb"\}\})?"
     rb'(?:,\{"key":"kernel_trace\.diagnostic\.signature","value":\{"stringValue":' + _TEXT + rb"\}\})?"
     rb'(?:,\{"key":"gen_ai\.usage\.input_tokens","value":\{"intValue":"([0-9]{1,15})"\}\})?'
@@ -90,6 +92,7 @@ _PENDING = b'"attributes":[{"key":"kernel_trace.pending"'
 _NEAR = 500
 """Bytes behind the beginning of a span in which its attributes begin, where its name is not long."""
 _PART = b'{"key":"kernel_trace.part.'
+_STAGE = b'{"key":"kernel_trace.stage'
 _OURS = (_PART, b'{"key":"kernel_trace.op_name"', b'{"key":"kernel_trace.action_type"')
 
 
@@ -149,21 +152,23 @@ class LineReader:
         return line[at + 11 : at + 43], line[at + 55 : at + 71]
 
     def read(self, line: bytes) -> Sequence[Line | SpanKey]:
-        """What the spans of actions and tasks in a line say that was given to :meth:`begun` before."""
+        """What the spans of a line say that was given to :meth:`begun` before; nothing of model calls."""
         found = _LINE.match(line, len(self._prefix))
         if found is None:
             return self._parsed(line)
         (
             trace_id, span_id, parent, start, end, status,
-            pending, op_name, task_id, step, action_type, result, signature, asked, said, copy,
+            pending, op_name, task_id, step, action_type, stage, result, signature, asked, said, copy,
         ) = found.groups()  # fmt: skip
         if pending:
             return ((trace_id, span_id),)
         if op_name is None:
             # A model call, as a rule.
             return self._parsed(line) if any(line.find(key, found.end()) >= 0 for key in _OURS) else ()
-        if action_type is None and line.find(_PART, found.end()) >= 0:
-            return self._parsed(line)  # an action by its parts alone
+        if action_type is None and (
+            line.find(_PART, found.end()) >= 0 or (not stage and line.find(_STAGE, found.end()) >= 0)
+        ):
+            return self._parsed(line)  # an action by its parts alone, or a stage as others write it
         text = self._text
         passed: bool | None = None
         speedup = None
@@ -192,6 +197,7 @@ class LineReader:
                 speedup,
                 Tokens(int(asked or 0), int(said or 0)) if asked or said else _NO_TOKENS,
                 "" if signature is None else text(signature),
+                action_type is None and stage is not None,
             ),
         )
 
@@ -208,7 +214,7 @@ class LineReader:
 
 
 def _line_of(span: ReadableSpan) -> Line | SpanKey | None:
-    """The same of a span; None for one that is neither an action nor a task."""
+    """The same of a span; None for one that is no action, no task and no stage."""
     given = attributes_of(span)
     record = read_record(span)
     context = span.context
@@ -240,6 +246,7 @@ def _line_of(span: ReadableSpan) -> Line | SpanKey | None:
         None if profile is None else speedup_in(attributes.text(profile)),
         tokens_in(given) or _NO_TOKENS,
         attributes.text(given.get(attributes.DIAGNOSTIC_SIGNATURE, "")),
+        record is None and is_stage(given),
     )
 
 

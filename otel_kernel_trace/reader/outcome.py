@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from otel_kernel_trace.reader.lines import Line
 from otel_kernel_trace.reader.model import Outcome, Summary, Tokens
@@ -24,6 +24,7 @@ def summary_of(
     actions: Mapping[Slot, Line],
     pending: Mapping[Slot, Line],
     roots: Iterable[tuple[bytes, int, int]],
+    stages: Sequence[Line] = (),
     *,
     is_indexed: bool = True,
 ) -> Summary:
@@ -34,6 +35,7 @@ def summary_of(
         actions: those that ended.
         pending: those that began and did not end.
         roots: trace id, start and end of each run's root span.
+        stages: those that ended.
         is_indexed: whether it is known when and how actions ended.
     """
     ended_runs = {run for run, _, _ in roots}
@@ -55,13 +57,15 @@ def summary_of(
             last, last_start = slot, start
         if start:
             _lengthen(runs, done.span[0], start, done.end)
-    for run, start, end in roots:
+    for run, start, end in [*roots, *((stage.span[0], stage.start, stage.end) for stage in stages)]:
         if start:
             _lengthen(runs, run, start, end)
     return Summary(
         op_name=op_name,
         task_id=task_id,
-        outcome=_outcome(passes, verified, pending, everything, ended_runs, is_indexed=is_indexed),
+        outcome=_outcome(
+            passes, verified, pending, [*everything.values(), *stages], ended_runs, is_indexed=is_indexed
+        ),
         steps=max((slot[0] for slot in everything), default=0),
         actions=len(everything),
         verified=len(verified),
@@ -94,7 +98,7 @@ def _outcome(
     passes: Collection[Slot],
     verified: Collection[Slot],
     pending: Collection[Slot],
-    everything: Mapping[Slot, Line],
+    everything: Iterable[Line],
     ended_runs: Collection[bytes],
     *,
     is_indexed: bool,
@@ -104,7 +108,7 @@ def _outcome(
     if not is_indexed:
         return Outcome.UNKNOWN
     # Actions of a Trace without a provider have no root, whose end would tell.
-    if pending or any(done.has_parent and done.span[0] not in ended_runs for done in everything.values()):
+    if pending or any(done.has_parent and done.span[0] not in ended_runs for done in everything):
         return Outcome.UNFINISHED
     return Outcome.FAILED if verified else Outcome.UNVERIFIED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -16,16 +17,24 @@ from otel_kernel_trace.index import GIVEN
 from otel_kernel_trace.measurements import profile_in, speedup_in
 from otel_kernel_trace.modelcalls import read_model_call
 from otel_kernel_trace.reader.lines import tokens_in
-from otel_kernel_trace.reader.model import Action, ModelCall, Part, Tokens
+from otel_kernel_trace.reader.model import Action, ModelCall, Part, Stage, Tokens
 from otel_kernel_trace.record import Record, attributes_of
-from otel_kernel_trace.reference import Reference, references_in
+from otel_kernel_trace.reference import Reference, references_in, without_references
 
 _SOURCES = "kernel_trace.verify."
+_BUILDER = f"{attributes.BUILDER}."
+_OUTPUTS = {
+    "stdout": attributes.STAGE_STDOUT,
+    "stderr": attributes.STAGE_STDERR,
+    "log": f"{_BUILDER}log",
+}
+
+FACTS = (attributes.RESOURCES, attributes.SUSPICIONS)
+"""Attributes that may be long and are read as values, not shown as texts."""
 
 
-def action_of(span: ReadableSpan, record: Record) -> Action:
-    """An action by its line; ``record`` is the span's."""
-    given = attributes_of(span)
+def action_of(span: ReadableSpan, record: Record, given: Mapping[str, AttributeValue]) -> Action:
+    """An action by its line; ``record`` is the span's, ``given`` its attributes, :data:`FACTS` put back."""
     profile = given.get(attributes.VERIFY_PROFILE)
     verdict = given.get(attributes.VERIFY_RESULT)
     context, parent = span.context, span.parent
@@ -99,6 +108,77 @@ def _is_mark(attribute: str, references: Mapping[str, Reference]) -> bool:
     """Whether an attribute says where another's text is."""
     name, _, mark = attribute.rpartition(".")
     return name in references and mark in ("path", "sha256", "size", "offset")
+
+
+def stage_of(span: ReadableSpan, given: Mapping[str, AttributeValue]) -> Stage:
+    """A stage by its line.
+
+    Args:
+        span: the line's.
+        given: its attributes, with the texts of :data:`FACTS` put back.
+    """
+    context, parent = span.context, span.parent
+    references = references_in(given)
+    told = without_references(given, references)
+    outputs = {
+        name: _part(name, references[attribute])
+        if attribute in references
+        else Part(name, inline=attributes.text(given[attribute]))
+        for name, attribute in _OUTPUTS.items()
+        if attribute in references or attribute in given
+    }
+    return Stage(
+        name=attributes.text(given.get(attributes.STAGE, span.name)),
+        start=span.start_time or None,
+        end=span.end_time or None,
+        trace_id=f"{context.trace_id:032x}" if context else "",
+        span_id=f"{context.span_id:016x}" if context else "",
+        parent_id=f"{parent.span_id:016x}" if parent else "",
+        error=(span.status.description or "error") if span.status.status_code is StatusCode.ERROR else "",
+        cpu_time=_number(given.get(attributes.STAGE_CPU_TIME)),
+        children_cpu_time=_number(given.get(attributes.STAGE_CHILDREN_CPU_TIME)),
+        peak_memory=_whole_number(given.get(attributes.STAGE_PEAK_MEMORY)),
+        input_size=_whole_number(given.get(attributes.STAGE_INPUT_SIZE)),
+        output_size=_whole_number(given.get(attributes.STAGE_OUTPUT_SIZE)),
+        command=_words(given.get(attributes.PROCESS_COMMAND_ARGS)),
+        exit_code=code if type(code := given.get(attributes.PROCESS_EXIT_CODE)) is int else None,
+        signal=attributes.text(given.get(attributes.STAGE_SIGNAL, "")),
+        macros=_words(given.get(attributes.STAGE_MACROS)),
+        outputs=MappingProxyType(outputs),
+        diagnostics=diagnostics_in(span.events),
+        resources=resources_in(given),
+        builder=_of_builder(told),
+        builder_lines=tuple(
+            _of_builder(event.attributes or {}) for event in span.events if event.name == attributes.BUILDER
+        ),
+    )
+
+
+def _of_builder(given: Mapping[str, AttributeValue]) -> Mapping[str, str | int | float | bool]:
+    start = len(_BUILDER)
+    return MappingProxyType(
+        {
+            name[start:]: value
+            for name, value in given.items()
+            if name.startswith(_BUILDER)
+            and isinstance(value, (str, int, float))
+            and name not in _OUTPUTS.values()
+        }
+    )
+
+
+def _number(value: AttributeValue) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) and value >= 0 else None
+
+
+def _whole_number(value: AttributeValue) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _words(value: AttributeValue) -> tuple[str, ...]:
+    return tuple(map(attributes.text, value)) if isinstance(value, (list, tuple)) else ()
 
 
 def call_of(span: ReadableSpan) -> ModelCall:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import BinaryIO
 
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.attributes import DIAGNOSTIC_ERRORS, ERROR_LOG
@@ -18,7 +19,7 @@ from otel_kernel_trace.diagnostics import first_error, parse_diagnostics
 from otel_kernel_trace.findings import MAX_CHARS
 from otel_kernel_trace.found import Unindexed
 from otel_kernel_trace.index import FOLDER, LINES
-from otel_kernel_trace.indexed import MAX_LINE_BYTES, Passed, spans_of
+from otel_kernel_trace.indexed import MAX_LINE_BYTES, Passed, read_reference, spans_of
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.names import safe_name
 from otel_kernel_trace.reader.lines import (
@@ -30,12 +31,13 @@ from otel_kernel_trace.reader.lines import (
     key_of,
     status_in,
 )
-from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task, Tokens
+from otel_kernel_trace.reader.model import Action, ModelCall, Part, Stage, Summary, Task, Tokens
 from otel_kernel_trace.reader.outcome import Slot, error_line, summary_of
 from otel_kernel_trace.reader.search import end_of_lines, lines_with, needles_of
-from otel_kernel_trace.reader.spans import action_of, call_of, part_name
+from otel_kernel_trace.reader.spans import FACTS, action_of, call_of, part_name, stage_of
 from otel_kernel_trace.reader.unindexed import UnknownNames
 from otel_kernel_trace.record import attributes_of, read_record
+from otel_kernel_trace.reference import references_in
 from otel_kernel_trace.resources import parse_resources
 from otel_kernel_trace.store import Store
 
@@ -60,6 +62,8 @@ class _Known:
     places: dict[Slot, _Place] = field(default_factory=dict)
     roots: list[tuple[bytes, int, int]] = field(default_factory=list)
     """Trace id, start and end of root spans."""
+    stages: dict[SpanKey, tuple[Line, _Place]] = field(default_factory=dict)
+    """Of one that a forked child ended too, the end that came last."""
 
 
 class Tree:
@@ -144,6 +148,7 @@ class Tree:
             actions,
             {slot: done for slot, (done, _) in pending.items() if slot not in actions},
             known.roots if known else (),
+            [line for line, _ in known.stages.values()] if known else (),
             is_indexed=bool(known or pending),
         )
 
@@ -163,11 +168,14 @@ class Tree:
         for slot, paths in self._unindexed.get(key, {}).items():
             action = _with_paths(actions.get(slot) or _named(key, slot), paths)
             actions[slot] = self._diagnosed(action)
-        runs = {action.trace_id for action in actions.values()} | {run.decode() for run, _, _ in known.roots}
+        runs = {action.trace_id for action in actions.values()}
+        runs |= {run.decode() for run, _, _ in known.roots} | {run.decode() for run, _ in known.stages}
         calls = [
             call for run in sorted(runs) for place in self._calls.get(run, ()) for call in self._call(place)
         ]
+        stages = [stage for span, (_, place) in known.stages.items() for stage in self._stage(span, place)]
         own = {action.span_id for action in actions.values()} | {call.span_id for call in calls}
+        own |= {stage.span_id for stage in stages}
         # Of tasks in one trace each has its own calls, also where other spans stand in between.
         calls = [call for call in calls if call.parent_id in own or _is_during(call, actions.values())]
         return Task(
@@ -175,6 +183,7 @@ class Tree:
             tuple(sorted(actions.values(), key=_order)),
             tuple(sorted(calls, key=lambda call: call.start or 0)),
             tuple((start, end or None) for _, start, end in sorted(known.roots, key=lambda root: root[1])),
+            tuple(sorted(stages, key=lambda stage: (stage.start or 0, -(stage.end or 0)))),
         )
 
     def first_error(self, summary: Summary, most: int = 16_384) -> str:
@@ -327,6 +336,11 @@ class Tree:
         known = self._tasks.get(key)
         if known is None:
             known = self._tasks[key] = _Known()
+        if line.is_stage:
+            before = known.stages.get(line.span)
+            if before is None or before[0].end <= line.end:
+                known.stages[line.span] = (line, place)
+            return
         if line.action_type is None:
             known.roots.append((line.span[0], line.start, line.end))
             return
@@ -360,7 +374,7 @@ class Tree:
         for span in self._spans_at(place):
             record = read_record(span)
             if record is not None and (record.step or 0, record.action_type, record.copy) == slot:
-                action = action_of(span, record)
+                action = action_of(span, record, self._with_facts(record.attributes))
                 return action if DIAGNOSTIC_ERRORS in record.attributes else self._diagnosed(action)
         return None
 
@@ -374,6 +388,22 @@ class Tree:
         except OSError:
             return action
         return replace(action, diagnostics=parse_diagnostics(log), resources=parse_resources(log))
+
+    def _stage(self, key: SpanKey, place: _Place) -> Iterator[Stage]:
+        for span in self._spans_at(place):
+            context = span.context
+            if context and (b"%032x" % context.trace_id, b"%016x" % context.span_id) == key:
+                yield stage_of(span, self._with_facts(attributes_of(span)))
+
+    def _with_facts(self, given: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
+        """Attributes with those texts put back that are read as values."""
+        references = references_in(given)
+        facts = {
+            name: read_reference(self._store, references[name], self.passed)
+            for name in FACTS
+            if name in references
+        }
+        return {**given, **facts}
 
     def _call(self, place: _Place) -> Iterator[ModelCall]:
         for span in self._spans_at(place):
