@@ -18,7 +18,7 @@ from itertools import count
 from typing import BinaryIO, Final
 
 from otel_kernel_trace.indexed import Passed
-from otel_kernel_trace.reader import Action, ModelCall, Task, Tree
+from otel_kernel_trace.reader import Action, ModelCall, Stage, Task, Tree
 from otel_kernel_trace.version import __version__
 
 _DAY: Final = 86_400_000_000_000
@@ -41,6 +41,7 @@ class Timeline:
 
     tasks: int = 0
     actions: int = 0
+    stages: int = 0
     model_calls: int = 0
     pending: int = 0
     """Of the actions, those that have not ended."""
@@ -50,6 +51,8 @@ class Timeline:
 
 
 Args = dict[str, object]
+
+_Timed = Action | Stage | ModelCall
 
 
 @dataclass(slots=True)
@@ -72,7 +75,7 @@ def write_timeline(
     on_task: Callable[[], object] = lambda: None,
     on_count: Callable[[int], object] = lambda _: None,
 ) -> Timeline:
-    """Write a tree as a timeline: a process a task, with threads for its runs, actions and model calls.
+    """Write a tree as a timeline: a process a task, threads for its runs, actions, stages and model calls.
 
     What has not ended lasts until the last that is known of its run. Times are in
     microseconds from a midnight (UTC) before the first, which ``otherData`` tells: as numbers
@@ -122,20 +125,27 @@ def _events_of(
     timed = [action for action in task.actions if action.start is not None]
     done.untimed += len(task.actions) - len(timed)
     actions = [_of_action(action, last) for action in timed]
+    stages = [_of_stage(stage, last) for stage in task.stages if stage.start is not None]
     calls = [_of_call(call, last) for call in task.model_calls if call.start is not None]
-    if not (actions or calls or task.runs):
+    if not (actions or stages or calls or task.runs):
         return
     done.tasks += 1
     done.actions += len(actions)
+    done.stages += len(stages)
     done.model_calls += len(calls)
     done.pending += sum(action.is_pending for action in timed)
-    parents = {one.span_id: one.parent_id for one in (*actions, *calls) if one.span_id}
+    parents = {one.span_id: one.parent_id for one in (*actions, *stages, *calls) if one.span_id}
 
     pid = next(ids)
     summary = task.summary
     yield _about(pid, None, "process_name", {"name": f"{summary.op_name} · {summary.task_id}"})
     yield _about(pid, None, "process_sort_index", {"sort_index": done.tasks})
-    groups = (("task", _runs_of(task, last)), ("actions", actions), ("model calls", calls))
+    groups = (
+        ("task", _runs_of(task, last)),
+        ("actions", actions),
+        ("stages", stages),
+        ("model calls", calls),
+    )
     threads: dict[str, int] = {}
     """By span id."""
     judgements: list[_Slice] = []
@@ -167,7 +177,7 @@ def _events_of(
 def _last_signs(task: Task) -> dict[str, int]:
     """By run, when the last happened that is known of it."""
     last: dict[str, int] = {}
-    things: list[Action | ModelCall] = [*task.actions, *task.model_calls]
+    things: list[_Timed] = [*task.actions, *task.stages, *task.model_calls]
     for one in things:
         for moment in (one.start, one.end):
             if moment is not None:
@@ -267,7 +277,28 @@ def _of_call(call: ModelCall, last: Mapping[str, int]) -> _Slice:
     return _Slice(call.name or call.model, start, end, args, call.span_id, call.parent_id, colour=colour)
 
 
-def _times(one: Action | ModelCall, last: Mapping[str, int]) -> tuple[int, int]:
+def _of_stage(stage: Stage, last: Mapping[str, int]) -> _Slice:
+    figures: dict[str, int | float | str | None] = {
+        "cpu_seconds": stage.cpu_time,
+        "children_cpu_seconds": stage.children_cpu_time,
+        "peak_memory_bytes": stage.peak_memory,
+        "input_bytes": stage.input_size,
+        "output_bytes": stage.output_size,
+        "exit_code": stage.exit_code,
+        "signal": stage.signal or None,
+        "command": _short(" ".join(stage.command)) or None,
+        "macros": _short(" ".join(stage.macros)) or None,
+        "error": _short(stage.error) or None,
+    }
+    args: Args = {name: value for name, value in figures.items() if value is not None}
+    if stage.span_id:
+        args["trace_id"], args["span_id"] = stage.trace_id, stage.span_id
+    start, end = _times(stage, last)
+    colour = _FAILED if stage.error else ""
+    return _Slice(stage.name, start, end, args, stage.span_id, stage.parent_id, colour=colour)
+
+
+def _times(one: _Timed, last: Mapping[str, int]) -> tuple[int, int]:
     start = one.start or 0
     end = last.get(one.trace_id, start) if one.end is None else one.end
     return start, max(start, end)

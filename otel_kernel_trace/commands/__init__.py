@@ -24,6 +24,7 @@ _SUBCOMMANDS = {
     "report": "page:report_command",
     "serve": "page:serve_command",
     "show": "reading:show_command",
+    "stages": "stages:stages_command",
 }
 
 

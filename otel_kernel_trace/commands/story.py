@@ -15,17 +15,23 @@ from otel_kernel_trace.reader import (
     STALL,
     Action,
     ModelCall,
+    PlacedStage,
     Price,
+    SpanId,
+    Stage,
     Summary,
     Task,
     Tree,
+    actions_around,
     cost_of,
+    placed_stages,
     recurrences,
     spent,
     tokens_by_model,
 )
 
 _EXCERPT_LINES = {"prompt": 3, "reasoning": 3, "result": 8, "error_log": 6}
+_SPENT = ("model", "compile", "verify", "waiting", "unaccounted")
 _EXCERPT_BYTES = 65_536
 _MAX_HIGHLIGHTED = 500_000
 _HIDDEN = ("reply",)
@@ -55,21 +61,32 @@ def story(
     yield f"{name}  {outcome}  {', '.join(facts)}"
     times = spent(task)
     if times.total and not parts:
-        shares = ((name, getattr(times, name)) for name in ("model", "verify", "waiting", "unaccounted"))
+        shares = ((name, getattr(times, name)) for name in _SPENT)
         yield f"{duration(times.total)}: " + ", ".join(f"{name} {duration(value)}" for name, value in shares)
     if summary.stalled >= STALL and not parts:
         yield click.style(
             f"stalled: the last {summary.stalled} attempts failed with the same error", fg="yellow"
         )
     again = recurrences(task.actions)
+    around = actions_around(task)
+    calls: dict[SpanId, list[ModelCall]] = {}
+    for call in task.model_calls:
+        if inside := around.get((call.trace_id, call.parent_id)):
+            calls.setdefault((inside.trace_id, inside.span_id), []).append(call)
+    stages: dict[SpanId, list[PlacedStage]] = {}
+    for placed in placed_stages(task):
+        if placed.action:
+            stages.setdefault((placed.action.trace_id, placed.action.span_id), []).append(placed)
     for action in actions:
         yield ""
         yield headline(action)
         if not parts:
             yield from found(action, again.get((action.step, action.action_type, action.copy)))
-        calls = [call for call in task.model_calls if call.parent_id and call.parent_id == action.span_id]
-        for call in calls if not parts else ():
+        key = (action.trace_id, action.span_id)
+        for call in calls.get(key, ()) if not parts else ():
             yield click.style(safe_line(f"  {_call(call)}"), dim=True)
+        for placed in stages.get(key, ()) if not parts else ():
+            yield click.style(safe_line(f"  {'  ' * placed.depth}{_stage(placed.stage)}"), dim=True)
         yield from texts(tree, action, parts, is_whole=is_whole)
 
 
@@ -77,6 +94,10 @@ def _call(call: ModelCall) -> str:
     took = None if call.start is None or call.end is None else call.end - call.start
     used = f", {count(call.tokens.input)} in, {count(call.tokens.output)} out" if call.tokens else ""
     return f"model call {call.model or call.name}: {duration(took)}{used} {call.error}".rstrip()
+
+
+def _stage(stage: Stage) -> str:
+    return f"stage {stage.name}: {duration(stage.duration)} {stage.error}".rstrip()
 
 
 def headline(action: Action) -> str:

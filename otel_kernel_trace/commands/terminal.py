@@ -135,6 +135,18 @@ def duration(nanoseconds: int | None) -> str:
     return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:02.0f} min"
 
 
+def size(number: int | None) -> str:
+    """Of bytes, as ``512 B``, ``1.2 kB``, ``345 MB``; ``-`` where it is not known."""
+    if number is None:
+        return "-"
+    for divisor, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if number >= divisor:
+            return (
+                f"{number / divisor:.3g} {unit}" if number < 1000 * divisor else f"{number // divisor} {unit}"
+            )
+    return f"{number} B"
+
+
 def speedup(value: float | None) -> str:
     """As ``1.25x``; ``-`` where it is not known."""
     return "-" if value is None else f"{value:.3g}x"

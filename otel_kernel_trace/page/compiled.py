@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Final, TypedDict
 
 from otel_kernel_trace.diagnostics import Diagnostic, by_weight
-from otel_kernel_trace.reader.model import Stage, Task
+from otel_kernel_trace.reader.model import Task
+from otel_kernel_trace.reader.stages import PlacedStage, placed_stages
 from otel_kernel_trace.resources import KernelResources
 
 MAX_CHARS: Final = 2_000
 """Of a longer text that is no part the page has the beginning."""
 _MAX_SHOWN = 200
-_MAX_DEPTH = 32
 
 
 class DiagnosticShown(TypedDict, total=False):
@@ -56,6 +56,8 @@ class StageShown(TypedDict, total=False):
     """Index of the action that it is in; not there where it is in none."""
     depth: int
     """How many stages are around it."""
+    share: float
+    """Of the time of what is right around it, from 0."""
     start: float
     end: float
     error: str
@@ -120,20 +122,16 @@ def _kernel_of(kernel: KernelResources) -> KernelShown:
 
 
 def stages_of(task: Task) -> list[StageShown]:
-    """Stages by start, each with the action that it is in."""
-    actions = {action.span_id: number for number, action in enumerate(task.actions) if action.span_id}
-    stages = {stage.span_id: stage for stage in task.stages}
-    shown = []
-    for stage in task.stages:
-        depth, around = 0, stage.parent_id
-        while around in stages and depth < _MAX_DEPTH:
-            depth, around = depth + 1, stages[around].parent_id
-        shown.append(_stage_of(stage, depth, actions.get(around)))
-    return shown
+    """Stages by start, each followed by those inside it, with the action that they are in."""
+    actions = {id(action): number for number, action in enumerate(task.actions)}
+    return [_stage_of(placed, actions.get(id(placed.action))) for placed in placed_stages(task)]
 
 
-def _stage_of(stage: Stage, depth: int, action: int | None) -> StageShown:
-    shown = StageShown(name=stage.name, depth=depth)
+def _stage_of(placed: PlacedStage, action: int | None) -> StageShown:
+    stage = placed.stage
+    shown = StageShown(name=stage.name, depth=placed.depth)
+    if placed.share is not None:
+        shown["share"] = placed.share
     if action is not None:
         shown["action"] = action
     if stage.start is not None:

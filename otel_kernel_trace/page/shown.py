@@ -24,6 +24,7 @@ from otel_kernel_trace.page.compiled import (
 from otel_kernel_trace.reader.attempts import Attempt, attempts_of
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task
 from otel_kernel_trace.reader.recurrence import STALL, Recurrence, recurrences
+from otel_kernel_trace.reader.stages import actions_around
 from otel_kernel_trace.reader.timeline import spent, tokens_by_model
 
 MAX_TEXT_BYTES = 4_000_000
@@ -208,6 +209,7 @@ def task_of(task: Task, place: PlacePart) -> TaskShown:
         runs=[[ms(start), None if end is None else ms(end)] for start, end in task.runs],
         spent={
             "model": ms(where.model),
+            "compile": ms(where.compile),
             "verify": ms(where.verify),
             "waiting": ms(where.waiting),
             "unaccounted": ms(where.unaccounted),
@@ -299,7 +301,8 @@ def _attempt_of(attempt: Attempt, index: dict[int, int]) -> AttemptShown:
 
 def _calls_by_action(task: Task) -> tuple[dict[int, list[ModelCall]], list[ModelCall]]:
     """Model calls, by the action that they are in: the one that is their parent, or that was at work."""
-    spans = {action.span_id: number for number, action in enumerate(task.actions) if action.span_id}
+    numbers = {id(action): number for number, action in enumerate(task.actions)}
+    spans = {key: numbers[id(action)] for key, action in actions_around(task).items()}
     timed = sorted(
         (action.start, number)
         for number, action in enumerate(task.actions)
@@ -309,7 +312,7 @@ def _calls_by_action(task: Task) -> tuple[dict[int, list[ModelCall]], list[Model
     found: dict[int, list[ModelCall]] = {}
     outside = []
     for call in task.model_calls:
-        number = spans.get(call.parent_id)
+        number = spans.get((call.trace_id, call.parent_id))
         if number is None:
             number = _at_work(call, task.actions, timed, starts)
         if number is None:

@@ -14,6 +14,15 @@ from otel_kernel_trace.reader.attempts import Attempt, BlamedLine, attempts_of, 
 from otel_kernel_trace.reader.comparison import Comparison, Stats, compare
 from otel_kernel_trace.reader.model import Action, ModelCall, Outcome, Part, Stage, Summary, Task, Tokens
 from otel_kernel_trace.reader.recurrence import STALL, Recurrence, error_of, recurrences
+from otel_kernel_trace.reader.stages import (
+    PlacedStage,
+    SpanId,
+    StageChange,
+    StageTotals,
+    actions_around,
+    changes_of,
+    placed_stages,
+)
 from otel_kernel_trace.reader.timeline import Bar, Price, Spent, bars_of, cost_of, spent, tokens_by_model
 from otel_kernel_trace.reader.tree import NoTreeError, Tree
 
@@ -28,18 +37,24 @@ __all__ = [
     "NoTreeError",
     "Outcome",
     "Part",
+    "PlacedStage",
     "Price",
     "Recurrence",
+    "SpanId",
     "Spent",
     "Stage",
+    "StageChange",
+    "StageTotals",
     "Stats",
     "Summary",
     "Task",
     "Tokens",
     "Tree",
+    "actions_around",
     "attempts_of",
     "bars_of",
     "blame",
+    "changes_of",
     "code_of",
     "compare",
     "cost_of",
@@ -47,6 +62,7 @@ __all__ = [
     "error_of",
     "pair_of",
     "recurrences",
+    "placed_stages",
     "spent",
     "tokens_by_model",
 ]

@@ -14,6 +14,15 @@ from otel_kernel_trace.diagnostics import Diagnostic
 from otel_kernel_trace.reader.attempts import Attempt, BlamedLine
 from otel_kernel_trace.reader.comparison import Comparison, Stats
 from otel_kernel_trace.reader.model import Action, ModelCall, Summary, Task, Tokens
+from otel_kernel_trace.reader.stages import (
+    FIGURES,
+    PlacedStage,
+    StageChange,
+    StageTotals,
+    difference_of,
+    placed_stages,
+    share_of,
+)
 from otel_kernel_trace.reader.timeline import Spent
 from otel_kernel_trace.resources import KernelResources
 
@@ -121,6 +130,65 @@ def of_call(call: ModelCall) -> dict[str, Json]:
     }
 
 
+def of_stage(placed: PlacedStage) -> dict[str, Json]:
+    """A stage of compiling, running or measuring, and where it is."""
+    stage, action = placed.stage, placed.action
+    return {
+        "name": stage.name,
+        "path": list(placed.path),
+        "step": action.step if action else None,
+        "action_type": action.action_type if action else None,
+        "start_time_unix_nano": stage.start,
+        "end_time_unix_nano": stage.end,
+        "wall_time_nano": stage.duration,
+        "share": placed.share,
+        "cpu_time_seconds": stage.cpu_time,
+        "children_cpu_time_seconds": stage.children_cpu_time,
+        "peak_memory_bytes": stage.peak_memory,
+        "input_bytes": stage.input_size,
+        "output_bytes": stage.output_size,
+        "command": list(stage.command),
+        "exit_code": stage.exit_code,
+        "signal": stage.signal,
+        "macros": list(stage.macros),
+        "error": stage.error,
+        "incomplete": stage.incomplete,
+        "outputs": {
+            name: {"path": part.path or None, "size": part.size, "sha256": part.sha256 or None}
+            for name, part in stage.outputs.items()
+        },
+        "diagnostics": [_of_fields(one) for one in stage.diagnostics],
+        "resources": [_of_fields(one) for one in stage.resources],
+        "builder": _json_of(stage.builder),
+        "builder_lines": _json_of(stage.builder_lines),
+        "trace_id": stage.trace_id,
+        "span_id": stage.span_id,
+        "parent_span_id": stage.parent_id,
+    }
+
+
+def of_change(change: StageChange) -> dict[str, Json]:
+    """What became of the stages of a path."""
+    differences: dict[str, Json] = {}
+    changes: dict[str, Json] = {}
+    for figure in FIGURES:
+        before, after = figure.of(change.before), figure.of(change.after)
+        difference = difference_of(before, after)
+        differences[figure.name] = difference
+        changes[figure.name] = share_of(difference, before)
+    return {
+        "path": list(change.path),
+        "before": _of_totals(change.before),
+        "after": _of_totals(change.after),
+        "difference": differences,
+        "change": changes,
+    }
+
+
+def _of_totals(totals: StageTotals | None) -> Json:
+    return None if totals is None else {figure.name: figure.of(totals) for figure in FIGURES}
+
+
 def of_spent(spent: Spent) -> dict[str, Json]:
     """Where time went, in nanoseconds."""
     return {f"{name}_nano": value for name, value in dataclasses.asdict(spent).items()}
@@ -134,6 +202,7 @@ def of_task(
         **of_summary(task.summary),
         "actions": list(actions),
         "model_calls": [of_call(call) for call in task.model_calls],
+        "stages": [of_stage(placed) for placed in placed_stages(task)],
         "time": of_spent(spent),
         "cost": cost,
     }
@@ -184,6 +253,10 @@ def _of_stats(stats: Stats) -> dict[str, Json]:
         "median_tokens_to_pass": stats.tokens,
         "errors": [{"signature": signature, "count": number} for signature, number in stats.errors],
     }
+
+
+def _of_fields(value: Diagnostic | KernelResources) -> Json:
+    return {field.name: _json_of(getattr(value, field.name)) for field in dataclasses.fields(value)}
 
 
 def _json_of(value: object) -> Json:

@@ -169,6 +169,13 @@ class Stage:
     """What a builder's log came to, by the last words of the attributes ``kernel_trace.builder.…``."""
     builder_lines: tuple[Mapping[str, str | int | float | bool], ...] = ()
     """Lines of that log that are events, each by the last words of its attributes' names."""
+    incomplete: str = ""
+    """What is known to be missing of it, a line each."""
+
+    @property
+    def duration(self) -> int | None:
+        """Nanoseconds that it took."""
+        return None if self.start is None or self.end is None else self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)

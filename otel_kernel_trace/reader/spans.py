@@ -151,6 +151,7 @@ def stage_of(span: ReadableSpan, given: Mapping[str, AttributeValue]) -> Stage:
         builder_lines=tuple(
             _of_builder(event.attributes or {}) for event in span.events if event.name == attributes.BUILDER
         ),
+        incomplete=attributes.text(given.get(attributes.INCOMPLETE, "")),
     )
 
 

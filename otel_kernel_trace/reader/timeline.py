@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from otel_kernel_trace.actions import Agent
-from otel_kernel_trace.reader.model import Action, ModelCall, Task, Tokens
-
-MODEL, VERIFY, WAITING, UNACCOUNTED = "model", "verify", "waiting", "unaccounted"
+from otel_kernel_trace.reader.model import Action, Task, Tokens
+from otel_kernel_trace.reader.stages import actions_around
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +16,12 @@ class Bar:
 
     name: str
     kind: str
-    """``task``, ``action`` or ``model``."""
+    """``task``, ``action``, ``stage`` or ``model``."""
     start: int
     end: int
     is_error: bool
     step: int
-    """0 for a task."""
+    """0 for a task, and for what is in no action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +30,20 @@ class Spent:
 
     model: int = 0
     """A model was asked."""
+    compile: int = 0
+    """A stage was at work that compiled, ran or measured, and no model: one inside an action, a Verifier's
+    as well; and one that stands outside of all actions, as long as no action was at work."""
     verify: int = 0
-    """A Verifier was at work, and no model."""
+    """A Verifier was at work, and neither a model nor a stage inside an action."""
     waiting: int = 0
-    """No action was at work."""
+    """No action was at work, and no stage."""
     unaccounted: int = 0
     """Another agent was at work, and nothing says on what: its model's instrumentation is not there."""
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.model + self.verify + self.waiting + self.unaccounted
+        return self.model + self.compile + self.verify + self.waiting + self.unaccounted
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,16 @@ def bars_of(task: Task) -> list[Bar]:
         for a in task.actions
         if a.start is not None and a.end is not None
     ]
-    steps = {action.span_id: action.step for action in task.actions if action.span_id}
+    steps = {key: action.step for key, action in actions_around(task).items()}
     bars += [
-        Bar(c.model or c.name, "model", c.start, c.end, bool(c.error), steps.get(c.parent_id, 0))
+        Bar(s.name, "stage", s.start, s.end, bool(s.error), steps.get((s.trace_id, s.span_id), 0))
+        for s in task.stages
+        if s.start is not None and s.end is not None
+    ]
+    bars += [
+        Bar(
+            c.model or c.name, "model", c.start, c.end, bool(c.error), steps.get((c.trace_id, c.parent_id), 0)
+        )
         for c in task.model_calls
         if c.start is not None and c.end is not None
     ]
@@ -71,6 +80,13 @@ def bars_of(task: Task) -> list[Bar]:
 
 def spent(task: Task) -> Spent:
     """Where a task's wall time went. What went on at once is counted once, a model's time first."""
+    around = actions_around(task)
+    inner: list[tuple[int, int]] = []
+    outer: list[tuple[int, int]] = []
+    for stage in task.stages:
+        if stage.start is not None and stage.end is not None:
+            is_inside = (stage.trace_id, stage.span_id) in around
+            (inner if is_inside else outer).append((stage.start, stage.end))
     calls = [(c.start, c.end) for c in task.model_calls if c.start is not None and c.end is not None]
     verifiers = list(_times(task.actions, is_verifier=True))
     others = list(_times(task.actions, is_verifier=False))
@@ -80,16 +96,11 @@ def spent(task: Task) -> Spent:
             runs.setdefault(action.trace_id, []).append((action.start, action.end))
     whole = [(min(s for s, _ in times), max(e for _, e in times)) for times in runs.values()]
     whole += [(start, end) for start, end in task.runs if end is not None]
-    model = _union(calls)
-    with_verify = _union([*calls, *verifiers])
-    with_others = _union([*calls, *verifiers, *others])
-    everything = _union([*calls, *verifiers, *others, *whole])
-    return Spent(
-        model=_length(model),
-        verify=_length(with_verify) - _length(model),
-        unaccounted=_length(with_others) - _length(with_verify),
-        waiting=_length(everything) - _length(with_others),
+    # Each has what those before it left.
+    model, compiling, verify, unaccounted, around_all, waiting = _lengths_left(
+        [calls, inner, verifiers, others, outer, whole]
     )
+    return Spent(model, compiling + around_all, verify, waiting, unaccounted)
 
 
 def cost_of(tokens_by_model: Iterable[tuple[str, Tokens]], prices: Mapping[str, Price]) -> float | None:
@@ -114,11 +125,6 @@ def tokens_by_model(actions: Iterable[Action]) -> list[tuple[str, Tokens]]:
     return sorted(found.items())
 
 
-def calls_of(action: Action, calls: Iterable[ModelCall]) -> list[ModelCall]:
-    """The model calls right inside an action."""
-    return [call for call in calls if call.parent_id and call.parent_id == action.span_id]
-
-
 def _times(actions: Iterable[Action], *, is_verifier: bool) -> Iterable[tuple[int, int]]:
     for action in actions:
         is_timed = action.start is not None and action.end is not None
@@ -136,5 +142,11 @@ def _union(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _length(intervals: Iterable[tuple[int, int]]) -> int:
-    return sum(end - start for start, end in intervals)
+def _lengths_left(kinds: Iterable[Iterable[tuple[int, int]]]) -> list[int]:
+    """How long something of each kind went on while nothing of the kinds before it did."""
+    lengths: list[int] = []
+    so_far: list[tuple[int, int]] = []
+    for intervals in kinds:
+        so_far = _union([*so_far, *intervals])
+        lengths.append(sum(end - start for start, end in so_far) - sum(lengths))
+    return lengths

@@ -144,14 +144,12 @@ function kernelsNode(kernels) {
 /** Stages as a table: how long, how much of the whole, what they took and gave. */
 function stagesNode(stages) {
   const took = (stage) => (stage.end >= stage.start ? stage.end - stage.start : undefined);
-  const outer = stages.filter((stage) => stage.depth === 0);
-  const all = outer.reduce((sum, stage) => sum + (took(stage) ?? 0), 0);
   const rows = stages.slice(0, MOST_ROWS).flatMap((stage) => {
-    const share = all && took(stage) !== undefined ? took(stage) / all : undefined;
+    const { share } = stage;
     const name = el("th", {}, el("bdi", { text: stage.name }));
     name.style.paddingLeft = `${8 + 16 * Math.min(stage.depth, 12)}px`;
     const bar = el("i", { class: "bar" });
-    bar.style.width = `${Math.round((share ?? 0) * 100)}%`;
+    bar.style.width = `${Math.round(Math.min(1, share ?? 0) * 100)}%`;
     const end = stage.signal || (stage.exit === undefined ? "" : String(stage.exit));
     const row = el(
       "tr",

@@ -2,14 +2,16 @@
 
 const SPENT = [
   ["model", "model"],
+  ["compile", "compile"],
   ["verify", "verify"],
   ["unaccounted", "unaccounted"],
   ["waiting", "waiting"],
 ];
 const EXPLAINED = {
   model: "a model was asked",
-  verify: "a Verifier was at work",
-  waiting: "no action was at work",
+  compile: "a stage was at work: something was compiled, run or measured",
+  verify: "a Verifier was at work, outside of stages",
+  waiting: "no action was at work, and no stage",
   unaccounted: "another agent was at work, and no model call tells on what",
 };
 
