@@ -19,7 +19,7 @@ from otel_kernel_trace.live import Live, known
 from otel_kernel_trace.losses import Counts, Losses, RefusedError
 from otel_kernel_trace.metrics import ActionMetrics
 from otel_kernel_trace.modelcalls import is_model_call
-from otel_kernel_trace.record import Record, read_record, whole_of, with_attributes
+from otel_kernel_trace.record import Record, known_attributes, read_record, with_attributes
 from otel_kernel_trace.recorder import Recorder
 from otel_kernel_trace.reference import Begun
 from otel_kernel_trace.scratch import Scratch
@@ -250,7 +250,7 @@ class KernelTraceSpanExporter(SpanExporter):
 
     def _note(self, span: ReadableSpan) -> None:
         """A line in the index for a task, a stage or a model call."""
-        given = whole_of(span).attributes
+        given = known_attributes(span).attributes
         if self._is_shut_down or not (OP_NAME in given or is_model_call(given)):
             return
         try:

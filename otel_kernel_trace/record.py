@@ -84,7 +84,7 @@ def read_record(span: ReadableSpan) -> Record | None:
     has neither. Values of unexpected types are written as text rather than refused.
     """
     context = span.context
-    known = whole_of(span)
+    known = known_attributes(span)
     given = known.attributes
     action_type = given.get(attributes.ACTION_TYPE)
     parts = {
@@ -118,7 +118,7 @@ def read_record(span: ReadableSpan) -> Record | None:
     )
 
 
-def whole_of(span: ReadableSpan) -> Whole:
+def known_attributes(span: ReadableSpan) -> Whole:
     """The span's attributes before the SDK's limits, as far as they are known."""
     context, seen = span.context, attributes_of(span)
     return whole(context.trace_id, context.span_id, seen) if context else Whole(seen, (), False)

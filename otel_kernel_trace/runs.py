@@ -14,12 +14,12 @@ from opentelemetry.trace import Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
-from otel_kernel_trace.diagnostics.model import Category, Diagnostic
+from otel_kernel_trace.diagnostics import Category, Diagnostic, parse_diagnostics
 from otel_kernel_trace.diagnostics.telling import tell, tell_resources
 from otel_kernel_trace.live import set_attributes
 from otel_kernel_trace.macros import macros_in
 from otel_kernel_trace.processes import Ended, Output, run_command
-from otel_kernel_trace.resources import KernelResources
+from otel_kernel_trace.resources import KernelResources, parse_resources
 from otel_kernel_trace.stages import Place, Stage, stage_at
 
 _logger = logging.getLogger("otel_kernel_trace")
@@ -160,11 +160,7 @@ def _signal_of(returncode: int | None) -> str:
 
 def _diagnostics_in(text: str) -> tuple[Diagnostic, ...]:
     try:
-        from otel_kernel_trace.diagnostics import parse_diagnostics  # type: ignore[attr-defined]
-    except ImportError:
-        return ()
-    try:
-        return tuple(parse_diagnostics(text))
+        return parse_diagnostics(text)
     except Exception:
         _logger.exception("what a command wrote is kept without its diagnostics")
         return ()
@@ -172,11 +168,7 @@ def _diagnostics_in(text: str) -> tuple[Diagnostic, ...]:
 
 def _resources_in(text: str) -> tuple[KernelResources, ...]:
     try:
-        from otel_kernel_trace.resources import parse_resources  # type: ignore[attr-defined]
-    except ImportError:
-        return ()
-    try:
-        return tuple(parse_resources(text))
+        return parse_resources(text)
     except Exception:
         _logger.exception("what a command wrote is kept without its resources")
         return ()

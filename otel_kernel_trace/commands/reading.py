@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import gc
-import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ParamSpec
 
 import click
 
 from otel_kernel_trace.commands import story, terminal
+from otel_kernel_trace.commands.answering import JSON, TREE, answering, no_op, say_json, task_of
 from otel_kernel_trace.commands.findings import errors_compared
 from otel_kernel_trace.commands.terminal import count, duration, safe, safe_line, safe_text, speedup
 from otel_kernel_trace.reader import (
     Attempt,
-    NoTreeError,
     Price,
     Summary,
     Task,
@@ -37,12 +33,6 @@ from otel_kernel_trace.reader import (
 from otel_kernel_trace.reader.documents import Json
 from otel_kernel_trace.reader.prices import read_prices
 
-_P = ParamSpec("_P")
-
-_TREE = click.argument("log_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
-_JSON = click.option(
-    "--json", "as_json", is_flag=True, help="As JSON, for programs; docs/json.md has its fields."
-)
 _PRICES = click.option(
     "--prices",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -50,31 +40,12 @@ _PRICES = click.option(
 )
 
 
-def _told(command: Callable[_P, None]) -> Callable[_P, None]:
-    """A command whose failures are a sentence, and whose colours are for terminals."""
-
-    @functools.wraps(command)
-    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        terminal.set_colours(click.get_current_context())
-        gc.disable()  # a command ends soon; looking for cycles among its values costs a tenth of its time
-        try:
-            command(*args, **kwargs)
-        except NoTreeError as error:
-            raise click.ClickException(safe(str(error))) from error
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise click.ClickException(safe(str(error))) from error
-
-    return run
-
-
 @click.command("ls")
-@_TREE
+@TREE
 @click.argument("op", required=False)
 @_PRICES
-@_JSON
-@_told
+@JSON
+@answering
 def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool) -> None:
     """The tasks in the tree LOG_DIR, or those of one OP: how they went and where they stand.
 
@@ -85,7 +56,7 @@ def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool
     tree = Tree(log_dir)
     summaries = [summary for summary in tree.summaries() if op is None or summary.op_name == op]
     if op is not None and not summaries:
-        raise click.ClickException(_no_op(tree, op))
+        raise click.ClickException(no_op(tree, op))
     errors = [tree.first_error(summary) for summary in summaries]
     costs = _costs(tree, summaries, prices)
     if as_json:
@@ -93,7 +64,7 @@ def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool
         for summary, error, cost in zip(summaries, errors, costs, strict=True):
             told = documents.of_summary(summary, error)
             tasks.append(told if prices is None else {**told, "cost": cost})
-        _say_json("ls", tree, tasks=tasks)
+        say_json("ls", tree, tasks=tasks)
         return
     head = ["OP", "TASK", "OUTCOME", "STEPS", "SPEEDUP", "TOKENS", "WALL TIME", "NOW", "FIRST ERROR"]
     rows = [
@@ -131,7 +102,7 @@ def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool
 
 
 @click.command("show")
-@_TREE
+@TREE
 @click.argument("op")
 @click.argument("task", required=False)
 @click.argument("step", required=False, type=click.IntRange(0))
@@ -139,8 +110,8 @@ def ls_command(log_dir: Path, op: str | None, prices: Path | None, as_json: bool
     "--part", "parts", multiple=True, help="Only this part, whole: prompt, reasoning, result, reply …"
 )
 @_PRICES
-@_JSON
-@_told
+@JSON
+@answering
 def show_command(
     log_dir: Path,
     op: str,
@@ -159,7 +130,7 @@ def show_command(
     otel-kernel-trace show ./kernel_trace_logs swish 123 3
     otel-kernel-trace show ./kernel_trace_logs swish 123 3 --part result > kernel.py
     """
-    tree, key = _task_of(log_dir, op, task)
+    tree, key = task_of(log_dir, op, task)
     found = tree.task(*key)
     actions = [action for action in found.actions if step is None or action.step == step]
     if not actions:
@@ -182,7 +153,7 @@ def show_command(
         ]
         cost = cost_of(tokens_by_model(found.actions), table)
         fields = documents.of_task(found, told, spent(found), cost if prices else None)
-        _say_json("show", tree, task=fields)
+        say_json("show", tree, task=fields)
     elif parts and len(actions) == 1 and len(parts) == 1 and sys.stdout and not terminal.is_terminal():
         # As it is, for a file or another program.
         sys.stdout.buffer.write(tree.content(actions[0].parts[parts[0]]))
@@ -193,12 +164,12 @@ def show_command(
 
 
 @click.command("diff")
-@_TREE
+@TREE
 @click.argument("op")
 @click.argument("which", nargs=-1, metavar="[TASK] [A B]")
 @click.option("--part", default="result", show_default=True, help="What is compared; of a result its code.")
-@_JSON
-@_told
+@JSON
+@answering
 def diff_command(log_dir: Path, op: str, which: tuple[str, ...], part: str, as_json: bool) -> None:
     """How one attempt became another: by default the last that failed and the first good one.
 
@@ -213,7 +184,7 @@ def diff_command(log_dir: Path, op: str, which: tuple[str, ...], part: str, as_j
         tree = Tree(log_dir)
         before, after = (_attempt_named(tree, op, name) for name in which)
     elif len(which) in (0, 1, 3):
-        tree, key = _task_of(log_dir, op, which[0] if which else None)
+        tree, key = task_of(log_dir, op, which[0] if which else None)
         task = tree.task(*key)
         if len(which) == 3:
             before, after = (_attempt_at(task, name) for name in which[1:])
@@ -229,7 +200,7 @@ def diff_command(log_dir: Path, op: str, which: tuple[str, ...], part: str, as_j
     lines = diff(*texts, *names)
     if as_json:
         ends = {"before": documents.of_attempt(before), "after": documents.of_attempt(after)}
-        _say_json("diff", tree, part=part, lines=list(lines), **ends)
+        say_json("diff", tree, part=part, lines=list(lines), **ends)
         return
     if not lines:
         click.echo(f"{safe(names[0])} and {safe(names[1])} are the same")
@@ -238,18 +209,18 @@ def diff_command(log_dir: Path, op: str, which: tuple[str, ...], part: str, as_j
 
 
 @click.command("blame")
-@_TREE
+@TREE
 @click.argument("op")
 @click.argument("task", required=False)
-@_JSON
-@_told
+@JSON
+@answering
 def blame_command(log_dir: Path, op: str, task: str | None, as_json: bool) -> None:
     """Which step brought each line of the final kernel, and what the Verifier said of that step.
 
     \b
     otel-kernel-trace blame ./kernel_trace_logs swish 123
     """
-    tree, key = _task_of(log_dir, op, task)
+    tree, key = task_of(log_dir, op, task)
     attempts = attempts_of(tree.task(*key))
     good = [index for index, attempt in enumerate(attempts) if attempt.passed]
     attempts = attempts[: good[-1] + 1] if good else attempts
@@ -257,7 +228,7 @@ def blame_command(log_dir: Path, op: str, task: str | None, as_json: bool) -> No
         raise click.ClickException(f"task {key[1]!r} has no attempt at a kernel")
     lines = blame((attempt, code_of(tree, attempt)) for attempt in attempts)
     if as_json:
-        _say_json("blame", tree, lines=documents.of_blame(lines))
+        say_json("blame", tree, lines=documents.of_blame(lines))
         return
     names = {id(attempt): safe_line(_attempt_name(attempt), 60) for attempt in attempts}
     width = max((len(name) for name in names.values()), default=0)
@@ -274,8 +245,8 @@ def blame_command(log_dir: Path, op: str, task: str | None, as_json: bool) -> No
 @click.command("compare")
 @click.argument("before", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("after", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@_JSON
-@_told
+@JSON
+@answering
 def compare_command(before: Path, after: Path, as_json: bool) -> None:
     """Whether the tree AFTER is better than the tree BEFORE, op by op, and what that rests on.
 
@@ -286,7 +257,7 @@ def compare_command(before: Path, after: Path, as_json: bool) -> None:
     found = compare(*(tree.summaries() for tree in trees))
     if as_json:
         ops: list[Json] = [documents.of_comparison(one) for one in found]
-        _say_json("compare", trees[1], before_log_dir=trees[0].log_dir, ops=ops)
+        say_json("compare", trees[1], before_log_dir=trees[0].log_dir, ops=ops)
         return
     rows = [
         [
@@ -312,9 +283,9 @@ def compare_command(before: Path, after: Path, as_json: bool) -> None:
 
 
 @click.command("recover")
-@_TREE
-@_JSON
-@_told
+@TREE
+@JSON
+@answering
 def recover_command(log_dir: Path, as_json: bool) -> None:
     """What was going on when it died: actions that began and did not end, with their prompts.
 
@@ -337,7 +308,7 @@ def recover_command(log_dir: Path, as_json: bool) -> None:
             documents.of_action(action, {name: story.text(tree, action, name) for name in action.parts})
             for action in pending
         ]
-        _say_json("recover", tree, last_written_unix_nano=last, actions=told)
+        say_json("recover", tree, last_written_unix_nano=last, actions=told)
         return
     if not pending:
         click.echo("Every action that began has ended.")
@@ -354,34 +325,7 @@ def recover_command(log_dir: Path, as_json: bool) -> None:
     terminal.page("\n".join(lines))
 
 
-# Which task, which attempt
-
-
-def _task_of(log_dir: Path, op: str, task: str | None) -> tuple[Tree, tuple[str, str]]:
-    if task is not None:
-        try:
-            return Tree(log_dir, only=(op, task)), (op, task)
-        except NoTreeError:
-            pass  # which there are says the whole tree
-    tree = Tree(log_dir)
-    tasks = [key[1] for key in tree.tasks() if key[0] == op]
-    if not tasks:
-        raise click.ClickException(_no_op(tree, op))
-    if task is None and len(tasks) == 1:
-        return tree, (op, tasks[0])
-    there = safe(_listed(tasks))
-    if task is None:
-        raise click.ClickException(f"op {safe(op)!r} has {len(tasks)} tasks, say which: {there}")
-    raise click.ClickException(f"op {safe(op)!r} has no task {safe(task)!r}; there are: {there}")
-
-
-def _no_op(tree: Tree, op: str) -> str:
-    ops = list(dict.fromkeys(key[0] for key in tree.tasks()))
-    return f"there is no op {safe(op)!r}; there are: {safe(_listed(ops))}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+# Which attempt
 
 
 def _attempt_named(tree: Tree, op: str, name: str) -> Attempt:
@@ -421,7 +365,7 @@ def _part_of(tree: Tree, attempt: Attempt, part: str) -> str:
     return tree.text(found)
 
 
-# Costs and JSON
+# Costs
 
 
 def _prices(path: Path | None) -> Mapping[str, Price]:
@@ -438,11 +382,3 @@ def _costs(tree: Tree, summaries: Sequence[Summary], path: Path | None) -> list[
         return [None] * len(summaries)
     prices = _prices(path)
     return [cost_of(tokens_by_model(tree.task(s.op_name, s.task_id).actions), prices) for s in summaries]
-
-
-def _say_json(kind: str, tree: Tree, **fields: Json) -> None:
-    told = documents.of_document(kind, tree.log_dir, **fields)
-    # Halves of characters, which UTF-8 can't hold, may be anywhere; other readers of JSON refuse them.
-    text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    click.echo(whole if whole.isascii() else json.dumps(json.loads(whole), indent=1))

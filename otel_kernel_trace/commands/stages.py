@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from otel_kernel_trace.commands import story, terminal
-from otel_kernel_trace.commands.reading import _JSON, _TREE, _say_json, _task_of, _told
+from otel_kernel_trace.commands.answering import JSON, TREE, answering, say_json, task_of
 from otel_kernel_trace.commands.terminal import duration, safe, safe_line
 from otel_kernel_trace.reader import (
     PlacedStage,
@@ -35,7 +35,7 @@ _SHOWN = {
 
 
 @click.command("stages")
-@_TREE
+@TREE
 @click.argument("op")
 @click.argument("task", required=False)
 @click.argument("step", required=False, type=click.IntRange(0))
@@ -46,8 +46,8 @@ _SHOWN = {
 )
 @click.option("--before-task", help="Compare with this task.")
 @click.option("--before-step", type=click.IntRange(0), help="Compare with this step.")
-@_JSON
-@_told
+@JSON
+@answering
 def stages_command(
     log_dir: Path,
     op: str,
@@ -71,7 +71,7 @@ def stages_command(
     tree, placed = _stages_of(log_dir, op, task, step)
     if before is None and before_task is None and before_step is None:
         if as_json:
-            _say_json("stages", tree, stages=[documents.of_stage(one) for one in placed])
+            say_json("stages", tree, stages=[documents.of_stage(one) for one in placed])
         else:
             terminal.page("\n".join(_table(placed)))
         return
@@ -81,13 +81,13 @@ def stages_command(
     changes = changes_of(earlier_placed, placed)
     if as_json:
         compared: list[Json] = [documents.of_change(change) for change in changes]
-        _say_json("stages", tree, before_log_dir=earlier.log_dir, changes=compared)
+        say_json("stages", tree, before_log_dir=earlier.log_dir, changes=compared)
     else:
         terminal.page("\n".join(_comparison(changes)))
 
 
 def _stages_of(log_dir: Path, op: str, task: str | None, step: int | None) -> tuple[Tree, list[PlacedStage]]:
-    tree, key = _task_of(log_dir, op, task)
+    tree, key = task_of(log_dir, op, task)
     found = tree.task(*key)
     placed = placed_stages(found, step)
     if not placed:

@@ -61,8 +61,8 @@ __all__ = [
     "diff",
     "error_of",
     "pair_of",
-    "recurrences",
     "placed_stages",
+    "recurrences",
     "spent",
     "tokens_by_model",
 ]
