@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from otel_kernel_trace.actions import ActionType
+    from otel_kernel_trace.builder.logger import TracingLogger
+    from otel_kernel_trace.builder.profiler import LayerProfiler
     from otel_kernel_trace.configuration import configure
     from otel_kernel_trace.exporter import KernelTraceSpanExporter
     from otel_kernel_trace.linked import LinkedSpanExporter
@@ -22,10 +24,12 @@ __all__ = [
     "KernelTraceSpanExporter",
     "KernelTraceSpanProcessor",
     "KernelTracer",
+    "LayerProfiler",
     "LinkedSpanExporter",
     "Run",
     "Stage",
     "Trace",
+    "TracingLogger",
     "VerifierAction",
     "configure",
     "stage",
@@ -39,10 +43,12 @@ _HOMES = {
     "KernelTraceSpanExporter": "exporter",
     "KernelTraceSpanProcessor": "processor",
     "KernelTracer": "tracer",
+    "LayerProfiler": "builder.profiler",
     "LinkedSpanExporter": "linked",
     "Run": "runs",
     "Stage": "stages",
     "Trace": "trace",
+    "TracingLogger": "builder.logger",
     "VerifierAction": "tracer",
     "configure": "configuration",
     "stage": "stages",
