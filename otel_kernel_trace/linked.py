@@ -36,6 +36,8 @@ _TEXTS = (
     attributes.INCOMPLETE,
     attributes.STAGE_STDOUT,
     attributes.STAGE_STDERR,
+    attributes.BUILDER_LOG,
+    attributes.LAYER_TIMES,
     "gen_ai.input.",
     "gen_ai.output.",
     "gen_ai.system_instructions",

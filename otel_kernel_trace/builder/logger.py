@@ -157,9 +157,9 @@ class TracingLogger(logging.Handler):
             self._tally.add(line)
             span, book = self._accounts.here()
             book.add(line)
-            shown = (severity in self._shown or group_of(line) != "ordinary") and book.room.takes(
-                group_of(line)
-            )
+            group = group_of(line)
+            is_shown = severity in self._shown or group not in ("ordinary", "warning")
+            shown = is_shown and book.room.takes(group)
             if shown and span is None:
                 book.waiting.append((_event(line), time.time_ns()))
             waiting, book.waiting = (book.waiting, []) if span and book.waiting else ([], book.waiting)
