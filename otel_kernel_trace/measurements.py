@@ -320,6 +320,8 @@ def _named(key: str) -> _Named | None:
     who = [word for word in words if word not in _STATISTICS and word not in _QUANTITIES]
     if not (unit or quantities) or len(statistics) > 1 or len(quantities) > 1:
         return None
+    if not (who or quantities or statistics) and unit not in ("ms", "us"):
+        return None  # a letter
     if not unit and not who and quantities[0] not in ("latency", "runtime"):
         return None  # a time of whatever
     is_base = bool(who) and who[0] in _BASE

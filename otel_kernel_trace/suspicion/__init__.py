@@ -1,0 +1,19 @@
+"""What in a kernel or its measurement is known from generators that game their checks: hints, no verdicts.
+
+>>> from otel_kernel_trace.suspicion import suspicions_of
+>>> suspicions_of('{"gen_time_us": 0}', "def kernel(x):\\n    return x\\n", impl_type="triton")
+
+The rules are in ``timing``, ``python_rules`` and ``cpp_rules``; a rule is a function in one of their
+lists. What they look for has been seen in the wild:
+
+- https://github.com/ScalingIntelligence/KernelBench/blob/main/src/kernelbench/kernel_static_checker.py
+- Kevin, https://arxiv.org/abs/2507.11948 (fallbacks, inheriting from the reference)
+- https://deep-reinforce.com/defense_kernel_hack.html (streams, threads, lazy tensors, patched timers)
+- https://www.wafer.ai/blog/reward-hacks-field-guide (cached results, memory that nobody wrote)
+- the AI CUDA Engineer, https://sakana.ai/ai-cuda-engineer/ (memory of the reference's output)
+"""
+
+from otel_kernel_trace.suspicion.model import KINDS, Kind, Suspicion, decode, encode
+from otel_kernel_trace.suspicion.rules import suspicions_of
+
+__all__ = ["KINDS", "Kind", "Suspicion", "decode", "encode", "suspicions_of"]
