@@ -158,10 +158,24 @@ void run(float* x) { nothing<<<1, 1>>>(x); }
 def forward(x):
     return x
 '''),
-    Trick("aliased_output", "return out", "import torch\n\ndef forward(x):\n    out = torch.empty_like(x)\n    return out\n"),
-    Trick("aliased_output", "return torch.empty", "import torch\n\ndef forward(x):\n    return torch.empty(x.shape)\n"),
-    Trick("hard_coded", "return torch.zeros", "import torch\n\ndef forward(x):\n    return torch.zeros_like(x)\n"),
-    Trick("hard_coded", "return out", "import torch\n\ndef forward(x):\n    out = torch.tensor([[1.0, -2.0]])\n    return out\n"),
+    Trick("aliased_output", "return out", _KERNEL + '''
+def forward(x):
+    out = torch.empty_like(x)
+    return out
+'''),
+    Trick("aliased_output", "return torch.empty", _KERNEL + '''
+def forward(x):
+    return torch.empty(x.shape)
+'''),
+    Trick("hard_coded", "return torch.zeros", _KERNEL + '''
+def forward(x):
+    return torch.zeros_like(x)
+'''),
+    Trick("hard_coded", "return out", _KERNEL + '''
+def forward(x):
+    out = torch.tensor([[1.0, -2.0]])
+    return out
+'''),
     Trick("hard_coded", "x.shape ==", _KERNEL + '''
 ANSWER = None
 

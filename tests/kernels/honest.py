@@ -87,7 +87,7 @@ class ModelNew(torch.nn.Module):
         weight = self.linear.weight.t().contiguous()
         out = torch.zeros((x.shape[0], weight.shape[1]), device=x.device)
         config = _config(weight.shape[1])
-        grid = lambda meta: (triton.cdiv(out.shape[0], meta["BLOCK"]), triton.cdiv(out.shape[1], meta["BLOCK"]))
+        grid = lambda meta: tuple(triton.cdiv(size, meta["BLOCK"]) for size in out.shape)
         matmul_kernel[grid](x, weight, out, x.shape[0], out.shape[1], x.shape[1], **config)
         return out
 """
