@@ -257,6 +257,8 @@ class KernelTraceSpanExporter(SpanExporter):
             self._recorder.note(span, given)
         except Exception as error:  # noqa: BLE001 - as above; and no record is lost
             self._losses.report(f"the line of span {span.name[:100]!r} in the index", error)
+        if not written_of(span):  # else for another tree
+            self._metrics.measure_stage(span, given)
         remember(span, self.log_dir, None)
 
 

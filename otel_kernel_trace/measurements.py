@@ -188,6 +188,11 @@ def measurement_in(text: str) -> Measurement:
     return _measurement(text, document_in(text))
 
 
+def measurement_of(profile: Mapping[str, object]) -> Measurement:
+    """The same of a profile that is an object already."""
+    return _measurement("", dict(profile))
+
+
 def document_in(text: str) -> dict[str, object] | list[object] | None:
     """The JSON object or list that a profile is; None for one that is none."""
     if text.lstrip()[:1] not in ("{", "["):

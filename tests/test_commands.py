@@ -120,7 +120,7 @@ class TestExport:
     def test_in_which_format_has_to_be_said(self, log_dir: Path, options: str) -> None:
         done = _run("export", log_dir, *options.split())
         assert (done.status, done.out) == (2, b"")
-        assert done.told.endswith("Error: say one of --jsonl, --perfetto and --otlp ENDPOINT\n")
+        assert done.told.endswith("Error: say one of --jsonl, --perfetto, --ecs and --otlp ENDPOINT\n")
 
     @pytest.mark.parametrize(
         "options",

@@ -91,7 +91,8 @@ class TestTricks:
     def test_what_stands_in_comments_and_texts_is_nothing(self) -> None:
         source = (
             'import torch\nimport triton\n# torch.matmul(x)\nS = """\ntorch.cuda.Stream()\n"""\n'
-            "@triton.jit\ndef k(x):\n    x[0] = 1  # torch.softmax(x)\n\ndef f(x):\n    k[(1,)](x)\n    return x\n"
+            "@triton.jit\ndef k(x):\n    x[0] = 1  # torch.softmax(x)\n\n"
+            "def f(x):\n    k[(1,)](x)\n    return x\n"
         )
         assert suspicions_of("", source, impl_type="triton") == ()
 

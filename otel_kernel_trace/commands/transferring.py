@@ -36,12 +36,13 @@ _LAYOUT = click.option(
 @click.argument("log_dir", type=_TREE)
 @click.option("--jsonl", is_flag=True, help="As OTLP JSON lines, with all texts.")
 @click.option("--perfetto", is_flag=True, help="As a timeline for ui.perfetto.dev and chrome://tracing.")
+@click.option("--ecs", is_flag=True, help="As JSON lines in the Elastic Common Schema.")
 @click.option("--otlp", metavar="ENDPOINT", help="To a backend: http(s)://HOST:PORT or grpc(s)://HOST:PORT.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="Of --jsonl and --perfetto: the file.  [default: stdout]",
+    help="Of --jsonl, --perfetto and --ecs: the file.  [default: stdout]",
 )
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Of --otlp: with every request."
@@ -62,6 +63,7 @@ def export_command(
     log_dir: Path,
     jsonl: bool,
     perfetto: bool,
+    ecs: bool,
     otlp: str | None,
     output: Path | None,
     headers: tuple[str, ...],
@@ -77,18 +79,20 @@ def export_command(
     \b
     otel-kernel-trace export ./kernel_trace_logs --jsonl -o trace.jsonl
     otel-kernel-trace export ./kernel_trace_logs --perfetto -o timeline.json
+    otel-kernel-trace export ./kernel_trace_logs --ecs -o trace.ecs.jsonl
     otel-kernel-trace export ./kernel_trace_logs --otlp http://localhost:4318
     otel-kernel-trace export ./kernel_trace_logs --otlp https://backend.example \\
         --header authorization="Bearer $TOKEN"
 
     --jsonl has one span a line, in the OTLP JSON file format that the Collector and Jaeger
     read, with the texts of the tree's files put back in. --perfetto has a row for each task,
-    and no texts. --otlp sends the spans with the ids and times that they have; what a
-    backend has got is remembered, so that a run that was interrupted goes on, and a
-    repeated one sends what is new.
+    and no texts. --ecs has a line for each action, model call, stage, diagnostic and line of a
+    builder's log, with the beginnings of texts. --otlp sends the spans with the ids and times
+    that they have; what a backend has got is remembered, so that a run that was interrupted
+    goes on, and a repeated one sends what is new.
     """
-    if sum((jsonl, perfetto, otlp is not None)) != 1:
-        raise click.UsageError("say one of --jsonl, --perfetto and --otlp ENDPOINT")
+    if sum((jsonl, perfetto, ecs, otlp is not None)) != 1:
+        raise click.UsageError("say one of --jsonl, --perfetto, --ecs and --otlp ENDPOINT")
     if otlp is not None:
         if output is not None:
             raise click.UsageError("--otlp writes no file: leave --output out")
@@ -100,6 +104,8 @@ def export_command(
         raise click.UsageError("--header, --preview-chars, --whole, --pending and --again are of --otlp")
     if perfetto:
         _export_timeline(log_dir, output)
+    elif ecs:
+        _export_ecs(log_dir, output)
     else:
         _export_lines(log_dir, output)
 
@@ -133,6 +139,24 @@ def _export_timeline(log_dir: Path, output: Path | None) -> None:
         told += f"; {done.pending} actions have not ended, and last until the last sign of life"
     if done.untimed:
         told += f"; {done.untimed} actions without a time left out"
+    click.echo(told + _told(done.passed), err=True)
+
+
+def _export_ecs(log_dir: Path, output: Path | None) -> None:
+    from otel_kernel_trace.ecs import EcsLines, write_ecs
+    from otel_kernel_trace.reader import NoTreeError, Tree
+
+    def write(file: BinaryIO) -> EcsLines:
+        with _progress("Writing", is_shown=not _is_terminal(output)) as progress:
+            return write_ecs(Tree(log_dir), file, progress.step, progress.expect)
+
+    try:
+        done = written(output, write)
+    except NoTreeError as error:
+        raise click.ClickException(str(error)) from error
+    told = f"{done.documents} documents of {done.tasks} tasks"
+    if done.untimed:
+        told += f"; {done.untimed} without a time left out"
     click.echo(told + _told(done.passed), err=True)
 
 

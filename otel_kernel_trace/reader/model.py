@@ -15,6 +15,7 @@ from types import MappingProxyType
 from otel_kernel_trace.actions import Agent
 from otel_kernel_trace.diagnostics.model import Diagnostic
 from otel_kernel_trace.resources import KernelResources
+from otel_kernel_trace.suspicion import Suspicion
 
 
 class Outcome(Enum):
@@ -109,7 +110,7 @@ class Action:
     """What its log says is wrong, in the log's order."""
     resources: tuple[KernelResources, ...] = ()
     """Of the entry functions that were assembled."""
-    suspicions: tuple[str, ...] = ()
+    suspicions: tuple[Suspicion, ...] = ()
     """Why its measurement or its kernel is not to be trusted as it stands."""
 
     @property
