@@ -38,7 +38,7 @@ class Method:
             if self.statistic and self.repeats is not None
             else self.statistic or ("" if self.repeats is None else f"{self.repeats} runs"),
             "" if self.warmup is None else f"{self.warmup} runs to warm up",
-            self.timer.replace("_", " ") if self.timer in _TIMERS.values() else self.timer,
+            _TIMERS_IN_WORDS.get(self.timer, self.timer),
             {None: "", True: "synchronised", False: "not synchronised"}[self.synchronised],
             {None: "", True: "L2 flushed", False: "L2 not flushed"}[self.l2_flush],
             f"on {self.device}" if self.device else "",
@@ -64,6 +64,8 @@ _TIMERS: Final = MappingProxyType(
     }
 )
 """Words for a clock, and what it is called here."""
+
+_TIMERS_IN_WORDS: Final = MappingProxyType({"cuda_event": "CUDA events", "wall_clock": "wall clock"})
 
 _WARMUPS: Final = frozenset((
     "warmup", "warm_up", "warmups", "warmup_times", "warmup_runs", "warmup_iters",

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import opentelemetry.metrics._internal
 import pytest
@@ -27,6 +28,7 @@ from otel_kernel_trace import (
     KernelTraceSpanProcessor,
     Trace,
 )
+from otel_kernel_trace.suspicion import Suspicion, encode
 from tests.faults import small_disk
 from tests.spans import action_span, provider_of
 from tests.tree import tree
@@ -34,6 +36,9 @@ from tests.tree import tree
 DURATION = "kernel_trace.action.duration"
 RECORDS = "kernel_trace.records"
 SPEEDUP = "kernel_trace.speedup"
+STAGES = "kernel_trace.stage.duration"
+DIAGNOSTICS = "kernel_trace.diagnostics"
+SUSPICIONS = "kernel_trace.suspicions"
 TOKENS = "kernel_trace.tokens"
 VERIFICATIONS = "kernel_trace.verifications"
 
@@ -219,6 +224,73 @@ def test_tokens_that_are_no_number_are_not_counted(
         provider.get_tracer("any").start_span("a", attributes=given).end()
     assert measured.counted(TOKENS) == {}
     assert measured.counted(RECORDS) == {"written": 1}
+
+
+def _stage(provider: TracerProvider, name: str, seconds: float, **more: Any) -> None:
+    """A stage as its span is, with its attributes set by hand."""
+    given = {"kernel_trace.op_name": "swish", "kernel_trace.task_id": "1", "kernel_trace.stage": name}
+    span = provider.get_tracer("any").start_span(name, attributes=given, start_time=10**18)
+    for diagnostic in more.get("diagnostics", ()):
+        span.add_event("kernel_trace.diagnostic", diagnostic)
+    span.set_status(more.get("status", StatusCode.UNSET))
+    span.end(10**18 + int(seconds * 1e9))
+
+
+def _diagnostic(tool: object, severity: object, category: object) -> dict[str, object]:
+    return {
+        "kernel_trace.diagnostic.tool": tool,
+        "kernel_trace.diagnostic.severity": severity,
+        "kernel_trace.diagnostic.category": category,
+    }
+
+
+def test_stages_by_name_and_whether_they_failed(tmp_path: Path, measured: Measured) -> None:
+    with _provider(tmp_path, tmp_path / "another") as provider:
+        _stage(provider, "compile", 2)
+        _stage(provider, "compile", 1)
+        _stage(provider, "compile", 5, status=StatusCode.ERROR)
+        _stage(provider, "run", 0.25)
+    assert measured.counted(STAGES) == {"compile": (2, 3.0), "_OTHER compile": (1, 5.0), "run": (1, 0.25)}
+    assert measured.metrics()[STAGES].unit == "s"
+    assert measured.counted(DURATION) == {}
+
+
+def test_a_task_and_a_model_call_are_no_stages(tmp_path: Path, measured: Measured) -> None:
+    with _provider(tmp_path) as provider, KernelTracer("swish", "1", provider):
+        provider.get_tracer("client").start_span("c", attributes={"gen_ai.operation.name": "chat"}).end()
+    assert measured.counted(STAGES) == {}
+
+
+def test_diagnostics_of_actions_and_stages(tmp_path: Path, measured: Measured) -> None:
+    undefined = _diagnostic("nvcc", "error", "undefined_name")
+    unused = _diagnostic("nvcc", "warning", "other")
+    with _provider(tmp_path) as provider:
+        _stage(provider, "compile", 1, diagnostics=[undefined, unused, unused])
+        span = provider.get_tracer("any").start_span("a", attributes={"kernel_trace.action_type": "VERIFY"})
+        span.add_event("kernel_trace.diagnostic", undefined)
+        span.add_event("another", unused)
+        span.end()
+    assert measured.counted(DIAGNOSTICS) == {"undefined_name error nvcc": 2, "other warning nvcc": 2}
+
+
+def test_a_diagnostic_of_a_strangers_is_of_few_time_series(tmp_path: Path, measured: Measured) -> None:
+    with _provider(tmp_path) as provider:
+        for number in range(120):
+            _stage(provider, f"s{number}", 1, diagnostics=[_diagnostic(f"t{number}", f"s{number}", number)])
+        _stage(provider, "a\ud800b", 1, diagnostics=[{}])
+    assert len(measured.counted(STAGES)) <= 102
+    counted = measured.counted(DIAGNOSTICS)
+    assert len(counted) <= 102
+    assert {name.rpartition(" ")[0] for name in counted} == {"_OTHER _OTHER"}
+    assert all(name.encode() for name in counted)
+
+
+def test_suspicions_by_kind(tmp_path: Path, measured: Measured) -> None:
+    hints = encode([Suspicion("zero_time", "r"), Suspicion("library_call", "r"), Suspicion("zero_time", "q")])
+    exporter = KernelTraceSpanExporter(tmp_path)
+    for text in (hints, "[]", '[{"kind": "made up", "reason": "r"}]', "[" * 100_000, 7):
+        exporter.export([action_span("VERIFY", more={"kernel_trace.suspicions": text})])
+    assert measured.counted(SUSPICIONS) == {"zero_time": 2, "library_call": 1}
 
 
 def test_records_of_a_trace(tmp_path: Path, measured: Measured) -> None:
@@ -463,6 +535,18 @@ with KernelTracer("swish", "1") as tracer:
         verification.record(True, profile={"speedup": 2.5})
     with tracer.verifier() as verification:
         verification.record(False, "wrong")
+    compile = {"kernel_trace.op_name": "swish", "kernel_trace.task_id": "1", "kernel_trace.stage": "compile"}
+    with provider.get_tracer("any").start_as_current_span("compile", attributes=compile) as stage:
+        stage.add_event("kernel_trace.diagnostic", {
+            "kernel_trace.diagnostic.tool": "ptxas",
+            "kernel_trace.diagnostic.severity": "error",
+            "kernel_trace.diagnostic.category": "resource",
+        })
+    hints = {
+        "kernel_trace.action_type": "VERIFY",
+        "kernel_trace.suspicions": '[{"kind": "other_stream", "reason": "r"}]',
+    }
+    provider.get_tracer("any").start_span("v", attributes=hints).end()
 print(server.server_port, flush=True)
 sys.stdin.read()
 """
@@ -495,10 +579,17 @@ def test_a_prometheus_endpoint_whenever_the_meter_provider_is_set(tmp_path: Path
             own = sorted(label for label in given if not label.startswith("otel_scope_"))
             found[f"{name}{{{','.join(own)}}}"] = float(value)
     coder = 'kernel_trace_action_type="DO_CODER"'
-    assert found['kernel_trace_records_total{kernel_trace_outcome="written"}'] == 3
+    assert found['kernel_trace_records_total{kernel_trace_outcome="written"}'] == 4
     assert found['kernel_trace_verifications_total{kernel_trace_outcome="passed"}'] == 1
     assert found['kernel_trace_verifications_total{kernel_trace_outcome="failed"}'] == 1
     assert found["kernel_trace_speedup_sum{}"] == 2.5
+    assert found['kernel_trace_stage_duration_seconds_count{kernel_trace_stage="compile"}'] == 1
+    assert found['kernel_trace_suspicions_total{kernel_trace_suspicion_kind="other_stream"}'] == 1
+    of_ptxas = (
+        'kernel_trace_diagnostic_category="resource",kernel_trace_diagnostic_severity="error",'
+        'kernel_trace_diagnostic_tool="ptxas"'
+    )
+    assert found[f"kernel_trace_diagnostics_total{{{of_ptxas}}}"] == 1
     assert found[f'kernel_trace_tokens_total{{gen_ai_token_type="input",{coder}}}'] == 12
     assert found[f"kernel_trace_action_duration_seconds_count{{{coder}}}"] == 1
     assert found[f'kernel_trace_action_duration_seconds_bucket{{{coder},le="1800.0"}}'] == 1
