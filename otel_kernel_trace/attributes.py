@@ -189,6 +189,41 @@ BUILDER_PRECISION: Final = "kernel_trace.builder.precision"
 LAYER_TIMES: Final = "kernel_trace.layers"
 """What each layer of an engine took over the runs (string, JSON list); on the span."""
 
+ENGINE_VERSION: Final = "kernel_trace.engine.version"
+"""Version of what builds or runs the kernels: TensorRT's, say (string); on a task's root span, as what follows.
+
+Any span of a task may carry these instead, and so may its resource: a reader takes what is told last.
+"""
+ENGINE_PRECISION: Final = "kernel_trace.engine.precision"
+"""``fp16``, ``fp16+int8`` … (string)."""
+SEED_PREFIX: Final = "kernel_trace.seed."
+"""``kernel_trace.seed.<name>`` is the seed of one random number generator (int or string)."""
+TOOLCHAIN_PREFIX: Final = "kernel_trace.toolchain."
+"""``kernel_trace.toolchain.<name>`` is the version of a compiler or a library (string)."""
+VCS_REVISION: Final = "vcs.ref.head.revision"
+"""The commit that is checked out (string);
+https://opentelemetry.io/docs/specs/semconv/registry/attributes/vcs/"""
+DEVICE_MODEL: Final = "hw.model"
+DEVICE_DRIVER: Final = "hw.driver_version"
+"""https://opentelemetry.io/docs/specs/semconv/registry/attributes/hardware/"""
+RUNTIME_NAME: Final = "process.runtime.name"
+RUNTIME_VERSION: Final = "process.runtime.version"
+HOST_ARCH: Final = "host.arch"
+OS_TYPE: Final = "os.type"
+"""https://opentelemetry.io/docs/specs/semconv/registry/attributes/"""
+
+_DESCRIPTION: Final = (
+    ENGINE_VERSION,
+    ENGINE_PRECISION,
+    VCS_REVISION,
+    DEVICE_MODEL,
+    DEVICE_DRIVER,
+    RUNTIME_NAME,
+    RUNTIME_VERSION,
+    HOST_ARCH,
+    OS_TYPE,
+)
+
 GEN_AI_RESPONSE_MODEL: Final = "gen_ai.response.model"
 GEN_AI_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 GEN_AI_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
@@ -236,6 +271,46 @@ def of_verification(given: Mapping[str, object]) -> Attributes:
         for key, value in given.items()
         if value is not None
     }
+
+
+def of_description(
+    *,
+    engine_version: str | None = None,
+    precision: str | None = None,
+    seed: int | str | Mapping[str, int | str] | None = None,
+    commit: str | None = None,
+    device: str | None = None,
+    driver_version: str | None = None,
+    toolchain: Mapping[str, str] | None = None,
+) -> Attributes:
+    """Attributes for what a task is made with; None is what was not given."""
+    seeds = seed if isinstance(seed, Mapping) else {} if seed is None else {"default": seed}
+    texts = {
+        ENGINE_VERSION: engine_version,
+        ENGINE_PRECISION: precision,
+        VCS_REVISION: commit,
+        DEVICE_MODEL: device,
+        DEVICE_DRIVER: driver_version,
+        **{TOOLCHAIN_PREFIX + text(name): version for name, version in (toolchain or {}).items()},
+    }
+    return {
+        **{name: text(value) for name, value in texts.items() if value is not None},
+        **{SEED_PREFIX + text(name): _seed(value) for name, value in seeds.items()},
+    }
+
+
+def description_in(given: Mapping[str, object]) -> dict[str, str | int]:
+    """Of a span's or a resource's attributes those that tell what a task is made with."""
+    return {
+        name: value if isinstance(value, int) and not isinstance(value, bool) else text(value)
+        for name, value in given.items()
+        if name in _DESCRIPTION or name.startswith((SEED_PREFIX, TOOLCHAIN_PREFIX))
+    }
+
+
+def _seed(value: object) -> int | str:
+    # OTLP's integers have 64 bits; seeds may have more.
+    return value if type(value) is int and -(2**63) <= value < 2**63 else text(value)
 
 
 def _json(value: object) -> str:

@@ -13,7 +13,7 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.forking import after_fork_in_child
-from otel_kernel_trace.live import start_span
+from otel_kernel_trace.live import set_attributes, start_span
 
 SPAN_NAME = "kernel_task"
 
@@ -27,7 +27,7 @@ class TaskSpan:
     """
 
     def __init__(self, attributes: Mapping[str, AttributeValue], around: Context | None = None) -> None:
-        self._attributes = attributes
+        self._attributes = dict(attributes)
         # In a task that another process began, its span there stands for the root.
         self._span = None if around is None else trace.get_current_span(around)
         self._is_parents = around is not None
@@ -43,6 +43,10 @@ class TaskSpan:
             if self._span is None:
                 self._outside = trace.get_current_span().get_span_context()
                 self._span = start_span(tracer, SPAN_NAME, None, self._attributes)
+                if self._span.is_recording():
+                    from otel_kernel_trace.environment import environment  # reading metadata loads much
+
+                    set_attributes(self._span, {**environment(), **self._attributes})
                 if not _open:
                     # After the provider was made, and so before its own shutdown at exit.
                     atexit.unregister(_end_all)
@@ -55,6 +59,16 @@ class TaskSpan:
         if current.trace_id == own.trace_id and current != self._outside:
             return get_current()
         return trace.set_span_in_context(span, self.around)
+
+    def describe(self, attributes: Mapping[str, AttributeValue]) -> bool:
+        """Add attributes to the span, now or when it starts; False where it is another process's."""
+        with self._lock:
+            if self._is_parents:
+                return False
+            self._attributes.update(attributes)
+            if self._span is not None:
+                set_attributes(self._span, attributes)
+            return True
 
     def after_fork(self) -> None:
         self._lock = threading.RLock()

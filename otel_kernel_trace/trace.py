@@ -20,6 +20,7 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.busy import busy
+from otel_kernel_trace.environment import environment
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.findings import findings_in
 from otel_kernel_trace.forking import after_fork_in_child
@@ -94,6 +95,7 @@ class Trace:
         self._task = TaskSpan(attributes.of_task(*self._identity))
         self._trace_id = _ids.generate_trace_id()
         self._step = 0
+        self._has_told = False
         self._last: tuple[int, SpanContext | None] = (0, None)
         self._lock = threading.RLock()
         after_fork_in_child(self)
@@ -216,7 +218,10 @@ class Trace:
             step, judged = self._last
             if not is_judgement:
                 step = self._step = self._next_step()
-        given = {**attributes.of_action(*self._identity, step, action.name), **texts}
+            # The tree need not get a root span of a Trace; its first record then tells what the root would.
+            made_with = {} if self._has_told else environment()
+            self._has_told = True
+        given = {**attributes.of_action(*self._identity, step, action.name), **made_with, **texts}
         found = findings_in(given)
         events = [] if found is None else [Event(attributes.DIAGNOSTIC, event) for event in found.events]
         told = {**given, **(found.attributes if found else {})}

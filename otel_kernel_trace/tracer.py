@@ -145,6 +145,8 @@ class KernelTracer:
         self._tracer = trace.get_tracer("otel_kernel_trace", __version__, tracer_provider=tracer_provider)
         self._task = TaskSpan(attributes.of_task(op_name, task_id))
         self._tracer_provider = tracer_provider
+        self._description: attributes.Attributes = {}
+        """For the actions here, where the root span is another process's."""
         self._step = 0
         self._last_kept: int | None = None
         self._last = (0, "", trace.INVALID_SPAN_CONTEXT)
@@ -283,6 +285,46 @@ class KernelTracer:
 
         return run(self._place(), args, name=name, timeout=timeout, cwd=cwd, env=env, input=input)
 
+    def describe(
+        self,
+        *,
+        engine_version: str | None = None,
+        precision: str | None = None,
+        seed: int | str | Mapping[str, int | str] | None = None,
+        commit: str | None = None,
+        device: str | None = None,
+        driver_version: str | None = None,
+        toolchain: Mapping[str, str] | None = None,
+    ) -> None:
+        """Say what the task is made with; ``otel-kernel-trace fingerprint`` and ``check`` tell it.
+
+        Packages that are installed, the commit and Python's version are told without this. It
+        may be called again, until the task's root span ends; of what is given twice the last
+        counts.
+
+        Args:
+            engine_version: of what builds or runs the kernels, such as TensorRT.
+            precision: ``fp16``, ``fp16+int8`` …
+            seed: of random numbers, one or several by name.
+            commit: which is checked out, where it is not that of the working folder.
+            device: what the kernels run on.
+            driver_version: the device's.
+            toolchain: versions of compilers and libraries by name;
+                :func:`otel_kernel_trace.probing.probe` asks those of this machine.
+        """
+        described = attributes.of_description(
+            engine_version=engine_version,
+            precision=precision,
+            seed=seed,
+            commit=commit,
+            device=device,
+            driver_version=driver_version,
+            toolchain=toolchain,
+        )
+        if not self._task.describe(described):
+            with self._lock:
+                self._description = {**self._description, **described}
+
     def headers(self, *, steps: int = 1) -> dict[str, str]:
         """What carries the task to another machine: HTTP headers, ``traceparent`` and ``baggage``.
 
@@ -393,7 +435,11 @@ class KernelTracer:
             self._tracer,
             name,
             self._task.context(self._tracer),
-            {**attributes.of_action(self.op_name, self.task_id, step, name), **given},
+            {
+                **attributes.of_action(self.op_name, self.task_id, step, name),
+                **self._description,
+                **given,
+            },
             links,
         )
         if not span.is_recording() and self._tracer_provider is None:

@@ -24,6 +24,7 @@ from otel_kernel_trace import (
     KernelTraceSpanProcessor,
     Trace,
 )
+from otel_kernel_trace.attributes import description_in
 from otel_kernel_trace.indexed import Passed, indexed_spans, layout_of, whole_attributes
 from otel_kernel_trace.otlp import spans_in
 from otel_kernel_trace.record import attributes_of
@@ -104,7 +105,7 @@ class TestLines:
         names = [span.name for span in _lines(tmp_path)]
         assert names == ["DO_CODER", "chat m", "DO_CODER", "kernel_task"]
         *_, task = _told(tmp_path)
-        assert task == {
+        assert {name: task[name] for name in task.keys() - description_in(task)} == {
             "kernel_trace.op_name": "swish",
             "kernel_trace.task_id": "1",
             "kernel_trace.layout": "design",

@@ -112,6 +112,12 @@ class Action:
     """Of the entry functions that were assembled."""
     suspicions: tuple[Suspicion, ...] = ()
     """Why its measurement or its kernel is not to be trusted as it stands."""
+    builder: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))
+    """What a builder's log right under it came to, as of a :class:`Stage`."""
+    builder_lines: tuple[Mapping[str, str | int | float | bool], ...] = ()
+    """Lines of that log that are events, as of a :class:`Stage`."""
+    description: Mapping[str, str | int] = field(default_factory=lambda: MappingProxyType({}))
+    """What its own span, or the resource, says that the task is made with; see :class:`Task`."""
 
     @property
     def duration(self) -> int | None:
@@ -230,3 +236,5 @@ class Task:
     """Begin and end of its root spans; None for an end that is not known."""
     stages: tuple[Stage, ...] = ()
     """By start."""
+    description: Mapping[str, str | int] = field(default_factory=lambda: MappingProxyType({}))
+    """What it is made with, by attributes' names: :func:`otel_kernel_trace.attributes.of_description`."""

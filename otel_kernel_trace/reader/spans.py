@@ -65,7 +65,13 @@ def action_of(span: ReadableSpan, record: Record, given: Mapping[str, AttributeV
         parts=MappingProxyType(_parts_of(given)),
         diagnostics=diagnostics_in(span.events),
         resources=resources_in(given),
+        description=description_of(span),
     )
+
+
+def description_of(span: ReadableSpan) -> Mapping[str, str | int]:
+    """What a span, or else its resource, says that its task is made with."""
+    return MappingProxyType(attributes.description_in({**span.resource.attributes, **attributes_of(span)}))
 
 
 def _parts_of(given: Mapping[str, AttributeValue]) -> dict[str, Part]:

@@ -34,7 +34,7 @@ from otel_kernel_trace.reader.lines import (
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Stage, Summary, Task, Tokens
 from otel_kernel_trace.reader.outcome import Slot, error_line, summary_of
 from otel_kernel_trace.reader.search import end_of_lines, lines_with, needles_of
-from otel_kernel_trace.reader.spans import FACTS, action_of, call_of, part_name, stage_of
+from otel_kernel_trace.reader.spans import FACTS, action_of, call_of, description_of, part_name, stage_of
 from otel_kernel_trace.reader.unindexed import UnknownNames
 from otel_kernel_trace.record import attributes_of, read_record
 from otel_kernel_trace.reference import references_in
@@ -64,6 +64,7 @@ class _Known:
     """Trace id, start and end of root spans."""
     stages: dict[SpanKey, tuple[Line, _Place]] = field(default_factory=dict)
     """Of one that a forked child ended too, the end that came last."""
+    root_places: list[_Place] = field(default_factory=list)
 
 
 class Tree:
@@ -184,6 +185,7 @@ class Tree:
             tuple(sorted(calls, key=lambda call: call.start or 0)),
             tuple((start, end or None) for _, start, end in sorted(known.roots, key=lambda root: root[1])),
             tuple(sorted(stages, key=lambda stage: (stage.start or 0, -(stage.end or 0)))),
+            description=MappingProxyType(self._description(known.root_places, actions.values())),
         )
 
     def first_error(self, summary: Summary, most: int = 16_384) -> str:
@@ -343,6 +345,7 @@ class Tree:
             return
         if line.action_type is None:
             known.roots.append((line.span[0], line.start, line.end))
+            known.root_places.append(place)
             return
         slot = (line.step, line.action_type, line.copy)
         known.actions[slot] = line
@@ -404,6 +407,16 @@ class Tree:
             if name in references
         }
         return {**given, **facts}
+
+    def _description(self, roots: Iterable[_Place], actions: Iterable[Action]) -> dict[str, str | int]:
+        """What a task is made with; of what is told twice the last counts."""
+        told = [
+            (span.start_time or 0, description_of(span)) for place in roots for span in self._spans_at(place)
+        ]
+        told += [(action.start or 0, action.description) for action in actions]
+        return {
+            name: value for _, one in sorted(told, key=lambda each: each[0]) for name, value in one.items()
+        }
 
     def _call(self, place: _Place) -> Iterator[ModelCall]:
         for span in self._spans_at(place):
