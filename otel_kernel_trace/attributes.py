@@ -190,9 +190,10 @@ LAYER_TIMES: Final = "kernel_trace.layers"
 """What each layer of an engine took over the runs (string, JSON list); on the span."""
 
 ENGINE_VERSION: Final = "kernel_trace.engine.version"
-"""Version of what builds or runs the kernels: TensorRT's, say (string); on a task's root span, as what follows.
+"""Version of what builds or runs the kernels, such as TensorRT (string).
 
-Any span of a task may carry these instead, and so may its resource: a reader takes what is told last.
+This and what follows is on a task's root span. Any action may carry it instead, and so may the
+resource: a reader takes what is told last.
 """
 ENGINE_PRECISION: Final = "kernel_trace.engine.precision"
 """``fp16``, ``fp16+int8`` … (string)."""
