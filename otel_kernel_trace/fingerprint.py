@@ -56,13 +56,15 @@ class Fingerprint:
     peak_memory_mb: float | None = None
     """MiB of the device's memory, the most that a builder tells."""
     fusion_rate: float | None = None
-    """From 0 to 1, of the last build, as :attr:`fusions_made` and :attr:`fusions_refused`."""
+    """From 0 to 1, of the last build, as is what follows of fusions."""
     warnings: tuple[str, ...] = ()
     """Each once, in the order in which they came."""
     fusions_made: int | None = None
-    fusions: tuple[str, ...] = ()
-    """What was made one, as the builder says."""
-    fusions_refused: tuple[Refusal, ...] = ()
+    fusions_refused: int | None = None
+    fused: tuple[str, ...] = ()
+    """What was made one, as far as the builder's lines are there."""
+    refused: tuple[Refusal, ...] = ()
+    """What was not, likewise."""
     compile_time: float | None = None
     """Seconds, of :attr:`kernels` and of the last engine."""
     kernels: tuple[KernelResources, ...] = ()
@@ -92,6 +94,11 @@ class Fingerprint:
     suspicions: tuple[str, ...] = ()
     """Of verifications that passed."""
 
+    @property
+    def has_run(self) -> bool:
+        """Whether anything was verified, compiled or built, so that there were logs to look at."""
+        return bool(self.verified or self.stages or self.warnings or self.fusions_made is not None)
+
 
 def fingerprint_of(task: Task) -> Fingerprint:
     """The fingerprint of a task. A pure function."""
@@ -101,7 +108,6 @@ def fingerprint_of(task: Task) -> Fingerprint:
     kernels = _kernels_of(task)
     diagnostics = [one for each in _by_time(task) for one in each.diagnostics]
     errors = [one for one in diagnostics if one.severity == "error"]
-    made = _number(_last(builders, "fusions_made"))
     times = [kernel.compile_time for kernel in kernels] + [_number(_last(builders, "engine_time"))]
     known_times = [seconds for seconds in times if seconds is not None]
     memory = [bytes_ for each in builders if (bytes_ := _number(each.get("peak_memory"))) is not None]
@@ -114,9 +120,10 @@ def fingerprint_of(task: Task) -> Fingerprint:
         peak_memory_mb=max(memory) / MIB if memory else None,
         fusion_rate=_number(_last(builders, "fusion_rate")),
         warnings=_warnings_of(task),
-        fusions_made=None if made is None else int(made),
-        fusions=tuple(_layers(line) for line in lines if line.get("kind") == "fusion_made"),
-        fusions_refused=tuple(
+        fusions_made=_whole(_last(builders, "fusions_made")),
+        fusions_refused=_whole(_last(builders, "fusions_refused")),
+        fused=tuple(_layers(line) for line in lines if line.get("kind") == "fusion_made"),
+        refused=tuple(
             Refusal(_layers(line), _short(line.get("reason", "")))
             for line in lines
             if line.get("kind") == "fusion_refused"
@@ -282,6 +289,11 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(value) < 1e18 else None  # nor is NaN
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)
 
 
 def _text(value: object) -> str | None:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from otel_kernel_trace.fingerprint import Fingerprint, Refusal, StageCost
+from otel_kernel_trace.reader import documents
 from otel_kernel_trace.reader.documents import Json, of_tokens
 from otel_kernel_trace.reader.model import Outcome, Tokens
 from otel_kernel_trace.resources import KernelResources
@@ -25,8 +26,7 @@ _Value = TypeVar("_Value")
 def text_of(fingerprints: Iterable[Fingerprint]) -> str:
     """A document of fingerprints, the same for the same ones, that every reader of JSON takes."""
     told: Json = {"schema": SCHEMA, "tasks": [of_fingerprint(one) for one in fingerprints]}
-    text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "\n"
+    return documents.text_of(told) + "\n"
 
 
 def of_fingerprint(one: Fingerprint) -> dict[str, Json]:
@@ -42,8 +42,9 @@ def of_fingerprint(one: Fingerprint) -> dict[str, Json]:
         "fusion_rate": _finite(one.fusion_rate),
         "warnings": list(one.warnings),
         "fusions_made": one.fusions_made,
-        "fusions": list(one.fusions),
-        "fusions_refused": [_of_values(refusal) for refusal in one.fusions_refused],
+        "fusions_refused": one.fusions_refused,
+        "fused": list(one.fused),
+        "refused": [_of_values(refusal) for refusal in one.refused],
         "compile_time": _finite(one.compile_time),
         "kernels": kernels,
         "stages": {name: _of_values(cost) for name, cost in one.stages.items()},
@@ -109,8 +110,9 @@ def _fingerprint(told: object) -> Fingerprint:
         fusion_rate=given.one("fusion_rate", _number, None),
         warnings=given.several("warnings", _string),
         fusions_made=given.one("fusions_made", _whole, None),
-        fusions=given.several("fusions", _string),
-        fusions_refused=given.several("fusions_refused", _refusal),
+        fusions_refused=given.one("fusions_refused", _whole, None),
+        fused=given.several("fused", _string),
+        refused=given.several("refused", _refusal),
         compile_time=given.one("compile_time", _number, None),
         kernels=given.several("kernels", _kernel),
         stages=given.by_name("stages", _stage),

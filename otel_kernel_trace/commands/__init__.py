@@ -1,7 +1,7 @@
 """The command ``otel-kernel-trace`` and its subcommands, a module for each family of them.
 
 Exit status: 0 done; 1 something could not be read or written, or was not found, and the
-message says what; 2 wrong use; 130 interrupted.
+message says what; 2 wrong use; 3 ``check`` found that a rule does not hold; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from otel_kernel_trace.version import __version__
 
 _SUBCOMMANDS = {
     "blame": "reading:blame_command",
+    "check": "checking:check_command",
     "compare": "reading:compare_command",
     "diff": "reading:diff_command",
     "export": "transferring:export_command",
+    "fingerprint": "checking:fingerprint_command",
     "import": "transferring:import_command",
     "ls": "reading:ls_command",
     "merge": "transferring:merge_command",
@@ -59,6 +61,7 @@ def command() -> None:
     otel-kernel-trace ls ./kernel_trace_logs
     otel-kernel-trace show ./kernel_trace_logs swish
     otel-kernel-trace diff ./kernel_trace_logs swish
+    otel-kernel-trace check ./kernel_trace_logs --rules rules.toml
     otel-kernel-trace report ./kernel_trace_logs -o report.html
     otel-kernel-trace export ./kernel_trace_logs --jsonl > trace.jsonl
     """

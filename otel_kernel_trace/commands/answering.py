@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ParamSpec
@@ -74,8 +73,4 @@ def _listed(names: Sequence[str]) -> str:
 
 def say_json(kind: str, tree: Tree, **fields: Json) -> None:
     """Write an answer as JSON."""
-    told = documents.of_document(kind, tree.log_dir, **fields)
-    # Halves of characters, which UTF-8 can't hold, may be anywhere; other readers of JSON refuse them.
-    text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    click.echo(whole if whole.isascii() else json.dumps(json.loads(whole), indent=1))
+    click.echo(documents.text_of(documents.of_document(kind, tree.log_dir, **fields)))

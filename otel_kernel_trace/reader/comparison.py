@@ -7,12 +7,26 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
-from otel_kernel_trace.reader.model import Outcome, Summary
+from otel_kernel_trace.reader.model import Outcome, Summary, Tokens
 
 _NOTABLE_SPEEDUP = 0.05
 """A median speedup that differs by less than this share is called the same."""
 _SIGNIFICANT = 0.05
+
+
+class Told(Protocol):
+    """What is compared of a task; a :class:`Summary` tells it."""
+
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def first_pass(self) -> int | None: ...
+    @property
+    def best_speedup(self) -> float | None: ...
+    @property
+    def tokens(self) -> Tokens: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,7 @@ def compare(before: Iterable[Summary], after: Iterable[Summary]) -> list[Compari
     ]
 
 
-def stats_of(summaries: Iterable[Summary]) -> Stats:
+def stats_of(summaries: Iterable[Told]) -> Stats:
     """What the tasks of an op have in common."""
     tasks = list(summaries)
     passed = [task for task in tasks if task.outcome is Outcome.PASSED]

@@ -7,6 +7,7 @@ is null. Fields may be added; none is renamed or removed within a schema's versi
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterable, Mapping
 
@@ -32,6 +33,13 @@ Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 def of_document(kind: str, log_dir: str, **fields: Json) -> dict[str, Json]:
     """A whole answer: which schema it has, of which tree it is, and its fields."""
     return {"schema": f"otel-kernel-trace.{kind}.v1", "log_dir": log_dir, **fields}
+
+
+def text_of(document: Json) -> str:
+    """A document as every reader of JSON takes it: what UTF-8 can't hold is U+FFFD."""
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole if whole.isascii() else json.dumps(json.loads(whole), indent=1)
 
 
 def of_summary(summary: Summary, first_error: str | None = None) -> dict[str, Json]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from pathlib import Path
 
 from otel_kernel_trace.reader.timeline import Price
+from otel_kernel_trace.tables import read_table
 
 
 def read_prices(path: str | os.PathLike[str]) -> dict[str, Price]:
-    """Prices by model, from JSON or (by Python 3.11 on) TOML.
+    """Prices by model, from JSON or TOML.
 
     ``{"gpt-4.1": {"input": 2.0, "output": 8.0}}``: for a million tokens, in any one currency.
 
@@ -19,18 +17,7 @@ def read_prices(path: str | os.PathLike[str]) -> dict[str, Price]:
         ValueError: the file holds something else.
         OSError: it can't be read.
     """
-    content = Path(path).read_text(encoding="utf-8")
-    given: object
-    if str(path).endswith(".toml"):
-        if sys.version_info < (3, 11):
-            raise ValueError("prices in TOML need Python 3.11; write them as JSON")
-        import tomllib
-
-        given = tomllib.loads(content)
-    else:
-        given = json.loads(content)
-    if not isinstance(given, dict):
-        raise ValueError(f"{path} holds no table of models")
+    given, _ = read_table(path, "models")
     return {str(model): _price(model, told) for model, told in given.items()}
 
 

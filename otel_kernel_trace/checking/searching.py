@@ -1,0 +1,105 @@
+"""Looks for forbidden messages in logs.
+
+Texts are found in linear time. A regular expression of the user's may take for ever on a log that
+a stranger wrote; it is therefore matched in a process of its own, which is ended when it takes too
+long, and only against the beginning of each line.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from otel_kernel_trace.checking.context import Searched, Sighting
+
+_SECONDS: Final = 10.0
+_SECONDS_PER_CHARACTER: Final = 1e-6
+_MAX_SHOWN: Final = 200
+_WORKER: Final = Path(__file__).with_name("pattern_worker.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A text that a compiler, a run or a builder wrote."""
+
+    text: str
+    file: str = ""
+    """Below the tree's root; empty where no file has it."""
+
+
+class Search:
+    """Looks for the same messages in the logs of one task after another. Not thread-safe.
+
+    Args:
+        texts: parts of lines, in whatever case.
+        patterns: regular expressions, valid ones.
+        seconds: that patterns have for the logs of a task; longer logs get more.
+    """
+
+    def __init__(self, texts: Sequence[str], patterns: Sequence[str], seconds: float = _SECONDS) -> None:
+        self._texts = tuple(dict.fromkeys(texts))
+        self._patterns = list(dict.fromkeys(patterns))
+        self._seconds = seconds
+        self._given_up: list[str] = []
+
+    def search(self, logs: Sequence[Log], unread: Sequence[str] = ()) -> Searched:
+        """What is in the logs of a task; ``unread`` says which others could not be looked at."""
+        sightings = [seen for text in self._texts if (seen := _sighting(text, logs)) is not None]
+        if self._patterns and any(log.text for log in logs):
+            sightings += self._matches(logs)
+        why = [f"pattern {each!r} took too long on a log and was given up" for each in self._given_up]
+        return Searched(tuple(sightings), len(logs), (*unread, *why))
+
+    def _matches(self, logs: Sequence[Log]) -> Iterator[Sighting]:
+        for pattern in list(self._patterns):
+            answer = self._answer(pattern, logs)
+            if answer is None:
+                self._patterns.remove(pattern)
+                self._given_up.append(pattern)
+                continue
+            times, log, line = answer
+            if times:
+                text = logs[log].text.split("\n")[line - 1]
+                yield Sighting(pattern, True, times, _shown(text), logs[log].file, line)
+
+    def _answer(self, pattern: str, logs: Sequence[Log]) -> tuple[int, int, int] | None:
+        """How many lines match, and log and line of the first; None where it took too long."""
+        asked = json.dumps({"pattern": pattern, "logs": [log.text for log in logs]})
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", str(_WORKER)],
+                input=asked.encode("ascii"),
+                capture_output=True,
+                timeout=self._seconds + _SECONDS_PER_CHARACTER * len(asked),
+                check=True,
+            )
+            times, log, line = json.loads(done.stdout)
+        except (subprocess.SubprocessError, OSError, ValueError):
+            return None
+        return times, log, line
+
+
+def _sighting(text: str, logs: Sequence[Log]) -> Sighting | None:
+    wanted = text.lower()
+    times, first = 0, None
+    for log in logs:
+        if wanted not in log.text.lower():
+            continue
+        for number, line in enumerate(log.text.split("\n"), 1):
+            if wanted in line.lower():
+                times += 1
+                first = first or (log, number, line)
+    if first is None:
+        return None
+    log, number, line = first
+    return Sighting(text, False, times, _shown(line), log.file, number)
+
+
+def _shown(line: str) -> str:
+    line = line.strip()
+    return line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…"
