@@ -14,6 +14,7 @@ from typing import Final
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.reader.model import Action, Outcome, Stage, Task, Tokens
+from otel_kernel_trace.reader.outcome import summary_of
 from otel_kernel_trace.reader.timeline import tokens_by_model
 from otel_kernel_trace.resources import KernelResources
 
@@ -153,6 +154,14 @@ def fingerprint_of(task: Task) -> Fingerprint:
         undiagnosed=_undiagnosed(task),
         suspicions=_each_once(text for action in task.actions if action.passed for text in action.suspicions),
     )
+
+
+def fingerprint_of_build(
+    name: str, builder: Mapping[str, str | int | float | bool], lines: tuple[Line, ...]
+) -> Fingerprint:
+    """The fingerprint of a build that is in no tree, from what a :class:`Stage` would have of it."""
+    stage = Stage(name, None, None, "", "", "", builder=builder, builder_lines=lines)
+    return fingerprint_of(Task(summary_of(name, "", {}, {}, (), is_indexed=False), (), (), stages=(stage,)))
 
 
 def _by_time(task: Task) -> list[Action | Stage]:

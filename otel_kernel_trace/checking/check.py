@@ -15,7 +15,7 @@ from otel_kernel_trace.checking.health import Health
 from otel_kernel_trace.checking.judging import judge
 from otel_kernel_trace.checking.rules import Rule, RulesError, rules_in
 from otel_kernel_trace.checking.searching import Log, Search
-from otel_kernel_trace.fingerprint import Fingerprint, fingerprint_of
+from otel_kernel_trace.fingerprint import Fingerprint, fingerprint_of, fingerprint_of_build
 from otel_kernel_trace.fingerprint_json import fingerprints_in
 from otel_kernel_trace.reader.model import Action, Part, Stage, Task
 from otel_kernel_trace.reader.timeline import Price
@@ -31,7 +31,11 @@ _BUILDER: Final = "builder log"
 
 
 class BuilderLog(Protocol):
-    """What a logger kept of a build: this package's ``TracingLogger``, or one of the program's own."""
+    """What a logger kept of a build: this package's ``TracingLogger``, or one of the program's own.
+
+    Where it has a ``summary``, too, that tells by the names of ``BuilderSummary`` of refused
+    fusions, the rate, memory, time, version and precision.
+    """
 
     @property
     def fusion_count(self) -> int: ...
@@ -131,9 +135,12 @@ def _in_file(path: Source) -> list[Fingerprint]:
 
 
 def _of_builder(log: BuilderLog) -> Fingerprint:
-    return Fingerprint(
-        _BUILDER, "", fusions_made=log.fusion_count, warnings=tuple(dict.fromkeys(map(str, log.warnings)))
-    )
+    summary = getattr(log, "summary", None)
+    names = ("fusions_refused", "fusion_rate", "peak_memory", "engine_time", "engine_version", "precision")
+    figures = {name: told for name in names if (told := getattr(summary, name, None)) is not None}
+    warnings = tuple({"severity": "WARNING", "message": str(text)} for text in log.warnings)
+    builder = {**figures, "fusions_made": log.fusion_count}
+    return fingerprint_of_build(_BUILDER, builder, warnings)
 
 
 def _logs_of(tree: Tree, task: Task) -> tuple[list[Log], list[str]]:
@@ -147,7 +154,9 @@ def _logs_of(tree: Tree, task: Task) -> tuple[list[Log], list[str]]:
             unread.append(f"log {part.path or part.name} can't be read: {error.strerror or error}")
     told_of: list[Action | Stage] = [*task.actions, *task.stages]
     for one in told_of:
-        told = [one.error, *(str(line.get("message", "")) for line in one.builder_lines)]
+        has_log = isinstance(one, Stage) and "log" in one.outputs
+        lines = () if has_log else one.builder_lines
+        told = [one.error, *(str(line.get("message", "")) for line in lines)]
         if text := "\n".join(filter(None, told)):
             logs.append(Log(text))
     return logs, unread

@@ -6,15 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from otel_kernel_trace.checking.context import (
-    Context,
-    Judge,
-    Searched,
-    finding,
-    limited,
-    pairs,
-    unmeasured,
-)
+from otel_kernel_trace.checking.context import Context, Judge, finding, limited, pairs, unmeasured
 from otel_kernel_trace.checking.health import Finding
 from otel_kernel_trace.checking.rules import Rule
 from otel_kernel_trace.fingerprint import Fingerprint
@@ -24,7 +16,10 @@ _NO_LOGS = "there is no log: nothing was verified, compiled or built"
 
 def _messages(rule: Rule, context: Context) -> Iterator[Finding]:
     for task in context.tasks:
-        searched = context.searched.get((task.op_name, task.task_id), Searched())
+        searched = context.searched.get((task.op_name, task.task_id))
+        if searched is None:
+            yield unmeasured(rule, "a fingerprint has no logs; check the tree itself", task)
+            continue
         if not searched.logs and not searched.unread and not task.has_run:
             yield unmeasured(rule, _NO_LOGS, task)
             continue
@@ -108,12 +103,12 @@ def _no_new(texts: Callable[[Fingerprint], Iterable[str]]) -> Judge:
     return judge
 
 
-_VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9]+|\s+")
+_VARIABLE = re.compile(r"(?<!\w)(?:0x[0-9a-fA-F]+|[0-9][0-9.,]*)|\s+")
 
 
 def normal(text: str) -> str:
-    """A text without what differs from run to run: numbers, addresses, spaces."""
-    return _VARIABLE.sub(lambda found: " " if found[0].isspace() else "0", text).strip()
+    """A text without what differs from run to run: addresses, spaces, and numbers that are in no name."""
+    return _VARIABLE.sub(lambda found: " " if found[0].isspace() else "#", text).strip()
 
 
 def _listed(texts: Iterable[str], most: int = 5) -> str:
