@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -199,10 +198,9 @@ def _value(told: object, kind: Kind) -> float | tuple[str, ...]:
         return float(told)
     if kind in ("texts", "patterns", "categories"):
         return _list(told, kind)
-    is_number = isinstance(told, (int, float)) and not isinstance(told, bool)
-    if kind == "count" and not (is_number and isinstance(told, int)):
+    if kind == "count" and (isinstance(told, bool) or not isinstance(told, int)):
         raise ValueError(f"a whole number was expected, not {_cut(repr(told))}")
-    if not isinstance(told, (int, float)) or not is_number or math.isnan(told):
+    if isinstance(told, bool) or not isinstance(told, (int, float)) or told != told:  # NaN
         raise ValueError(f"a number was expected, not {_cut(repr(told))}")
     if told < 0 or told > _MOST:
         raise ValueError(f"a number from 0 to {_MOST:.0e} was expected, not {_cut(repr(told))}")
