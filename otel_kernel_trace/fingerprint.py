@@ -152,7 +152,9 @@ def fingerprint_of(task: Task) -> Fingerprint:
         error_categories=MappingProxyType(dict(Counter(one.category for one in errors))),
         error_signatures=_each_once(one.signature or one.message for one in errors),
         undiagnosed=_undiagnosed(task),
-        suspicions=_each_once(text for action in task.actions if action.passed for text in action.suspicions),
+        suspicions=_each_once(
+            one.reason for action in task.actions if action.passed for one in action.suspicions
+        ),
     )
 
 

@@ -163,7 +163,7 @@ class TestTheSameErrorAgain:
         _verify(tmp_path / "before", UNDEFINED, UNDEFINED)
         _verify(tmp_path / "after", MISMATCH)
         (op,) = compare(*(Tree(tmp_path / side).summaries() for side in ("before", "after")))
-        assert [number for _, number in op.before.errors] == [2]
+        assert [(before, after) for _, before, after in op.errors] == [(2, 0), (0, 1)]
         said = _run("compare", tmp_path / "before", tmp_path / "after")
         assert "2 -> 0" in said
         assert "0 -> 1" in said

@@ -57,14 +57,11 @@ def needs(kernel: KernelResources) -> str:
 
 def errors_compared(found: Sequence[Comparison]) -> Iterator[str]:
     """What attempts failed with most, before and after."""
-    rows = []
-    for op in found:
-        before, after = dict(op.before.errors), dict(op.after.errors)
-        counts = {
-            signature: (before.get(signature, 0), after.get(signature, 0)) for signature in [*before, *after]
-        }
-        most = sorted(counts.items(), key=lambda error: -sum(error[1]))[:_MAX_ERRORS]
-        rows += [[op.op_name, f"{then} -> {now}", signature] for signature, (then, now) in most]
+    rows = [
+        [op.op_name, f"{before} -> {after}", signature]
+        for op in found
+        for signature, before, after in op.errors[:_MAX_ERRORS]
+    ]
     if rows:
         yield ""
         yield from terminal.table(["OP", "TIMES", "FAILED WITH"], rows, width=terminal.width())

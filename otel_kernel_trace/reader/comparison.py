@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from otel_kernel_trace.reader.model import Outcome, Summary, Tokens
@@ -45,8 +44,6 @@ class Stats:
     """Median of steps to the first pass."""
     tokens: float | None
     """Median of tokens of the tasks that passed."""
-    errors: tuple[tuple[str, int], ...] = ()
-    """Signatures of what verifications failed with, each with their number, the most frequent first."""
 
     @property
     def pass_rate(self) -> float | None:
@@ -68,6 +65,8 @@ class Comparison:
     improved: tuple[str, ...]
     basis: str
     """What the verdict rests on, in words."""
+    errors: tuple[tuple[str, int, int], ...] = ()
+    """What verifications failed with: signatures, each with how often before and after; the most frequent first."""
 
 
 def compare(before: Iterable[Summary], after: Iterable[Summary]) -> list[Comparison]:
@@ -76,10 +75,21 @@ def compare(before: Iterable[Summary], after: Iterable[Summary]) -> list[Compari
     for side, summaries in zip(sides, (before, after), strict=True):
         for summary in summaries:
             side.setdefault(summary.op_name, []).append(summary)
-    return [
-        _compared(op_name, stats_of(sides[0].get(op_name, ())), stats_of(sides[1].get(op_name, ())))
-        for op_name in sorted({*sides[0], *sides[1]})
-    ]
+    found = []
+    for op_name in sorted({*sides[0], *sides[1]}):
+        then, now = (side.get(op_name, []) for side in sides)
+        found.append(replace(_compared(op_name, stats_of(then), stats_of(now)), errors=_errors_of(then, now)))
+    return found
+
+
+def _errors_of(before: Iterable[Summary], after: Iterable[Summary]) -> tuple[tuple[str, int, int], ...]:
+    counts: dict[str, list[int]] = {}
+    for side, summaries in enumerate((before, after)):
+        for summary in summaries:
+            for signature, number in summary.errors:
+                counts.setdefault(signature, [0, 0])[side] += number
+    most_first = sorted(counts.items(), key=lambda error: -sum(error[1]))
+    return tuple((signature, then, now) for signature, (then, now) in most_first)
 
 
 def stats_of(summaries: Iterable[Told]) -> Stats:
@@ -87,9 +97,6 @@ def stats_of(summaries: Iterable[Told]) -> Stats:
     tasks = list(summaries)
     passed = [task for task in tasks if task.outcome is Outcome.PASSED]
     speedups = [task.best_speedup for task in passed if task.best_speedup is not None]
-    errors: Counter[str] = Counter()
-    for task in tasks:
-        errors.update(dict(task.errors))
     tokens = [task.tokens.input + task.tokens.output for task in passed if task.tokens]
     return Stats(
         tasks=len(tasks),
@@ -99,7 +106,6 @@ def stats_of(summaries: Iterable[Told]) -> Stats:
         measured=len(speedups),
         steps=statistics.median([task.first_pass or 0 for task in passed]) if passed else None,
         tokens=statistics.median(tokens) if tokens else None,
-        errors=tuple(errors.most_common()),
     )
 
 

@@ -246,6 +246,10 @@ def of_comparison(comparison: Comparison) -> dict[str, Json]:
         "regressed": list(comparison.regressed),
         "improved": list(comparison.improved),
         "basis": comparison.basis,
+        "errors": [
+            {"signature": signature, "before": before, "after": after}
+            for signature, before, after in comparison.errors
+        ],
     }
 
 
@@ -259,7 +263,6 @@ def _of_stats(stats: Stats) -> dict[str, Json]:
         "measured": stats.measured,
         "median_steps_to_pass": stats.steps,
         "median_tokens_to_pass": stats.tokens,
-        "errors": [{"signature": signature, "count": number} for signature, number in stats.errors],
     }
 
 
