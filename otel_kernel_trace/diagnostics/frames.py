@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-_LIBRARIES: Final = ("site-packages", "dist-packages", "/lib/python3", "\\lib\\python", "/lib64/python3", "<frozen ", "<__array_function__", "\\Lib\\")  # fmt: skip # noqa: E501
+_LIBRARIES: Final = (
+    "site-packages",
+    "dist-packages",
+    "/lib/python3",
+    "\\lib\\python",
+    "/lib64/python3",
+    "<frozen ",
+    "<__array_function__",
+    "\\Lib\\",
+)
 
 
 class Frame(NamedTuple):

@@ -6,14 +6,14 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from otel_kernel_trace.diagnostics.wording import unquoted
+
 LONGEST: Final = 240
 """Characters of a signature's message."""
 
-_QUOTES: Final = str.maketrans({"‘": "'", "’": "'", "“": "'", "”": "'", "`": "'", '"': "'", "´": "'"})
 _BETWEEN_WORDS: Final = re.compile(r"([\s'(),;=<>\[\]{}]+)")
-_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]+|(?<!\w)[0-9a-f]{12,}(?!\w)")
-# No assertion at the end: what has begun to match always matches, so that nothing is looked at twice.
-_NUMBER: Final = re.compile(r"(?<![\w])\d[\d.,]*(?:[eE][+-]?\d+)?")
+_VARYING: Final = re.compile(r"(?<!\w)(?:0x[0-9a-fA-F]+|[0-9a-f]{12,}(?!\w)|\d[\d.,]*(?:[eE][+-]?\d+)?)")
+"""Addresses, hashes and numbers. What has begun as a number always matches, so nothing is looked at twice."""
 _TEMPORARY: Final = ("tmp", "cc", "torchinductor_")
 
 
@@ -23,10 +23,10 @@ def signature(tool: str, category: str, message: str) -> str:
 
     Digits that are part of a name stay: ``conv2d`` is another name than ``conv3d``.
     """
-    text = message[: 4 * LONGEST].translate(_QUOTES)
+    text = unquoted(message[: 4 * LONGEST])
     if "/" in text or "\\" in text:
         text = "".join(_without_folder(word) for word in _BETWEEN_WORDS.split(text))
-    text = _NUMBER.sub("#", _ADDRESS.sub("#", text))
+    text = _VARYING.sub("#", text)
     return f"{tool}:{category}:{' '.join(text.split())[:LONGEST]}"
 
 
@@ -34,6 +34,6 @@ def _without_folder(word: str) -> str:
     if "/" not in word and "\\" not in word:
         return word
     folder, separator, name = word.replace("\\", "/").rpartition("/")
-    if (not folder and not name) or not separator:
+    if not separator or not (folder or name):
         return word  # a division
     return "<file>" if name.startswith(_TEMPORARY) and folder else name

@@ -8,8 +8,7 @@ from typing import Final
 
 from otel_kernel_trace.diagnostics.model import Category
 
-QUOTES: Final = str.maketrans({"‘": "'", "’": "'", "“": "'", "”": "'", "`": "'", '"': "'", "´": "'"})
-"""Every pair of quotes as ``'``, whatever the locale."""
+_QUOTES: Final = str.maketrans({"‘": "'", "’": "'", "“": "'", "”": "'", "`": "'", '"': "'", "´": "'"})
 
 _BY_EXCEPTION: Final[dict[str, Category]] = {
     "NameError": "undefined_name",
@@ -252,23 +251,50 @@ _BY_WORDS: Final[tuple[tuple[Category, tuple[str, ...]], ...]] = (
     ),
 )
 
-# The words before a quoted name that say that it is one. No repetition but of what the quotes hold.
-_NAMED: Final = re.compile(
-    r"(?:identifier|variable|operator|parameter|function|named|attribute|symbol|macro|label|modifier|instruction:"
-    r"|reference to|call to|redefinition of|redeclaration of|declaration of|definition of|match for|field|member|module"
-    r"|instance of constructor|template|type name|name|extern function|global|method|overloaded function|architecture"
-    r"|implementation for node|allocate for|keyword) '([^'\n]{1,200})'"
+_BY_WORD: Final[dict[str, list[tuple[int, str, Category]]]] = {}
+"""The same by the longest word of each phrase, which is quickly looked up; with the phrase and its place."""
+_WORD: Final = re.compile(r"[a-z0-9_]+")
+for _place, (_category, _phrases) in enumerate(_BY_WORDS):
+    for _phrase in _phrases:
+        _BY_WORD.setdefault(max(_WORD.findall(_phrase), key=len), []).append((_place, _phrase, _category))
+
+_OWNED: Final = ("has no member ", "no attribute ", "has no field ", "has no member named ", "no member named ")
+_NAMING: Final = frozenset(
+    (
+        "identifier variable operator parameter function named attribute symbol macro label modifier field member module"
+        " template name global method architecture keyword instruction: node to of for constructor"
+    ).split()
 )
-_OF_OWNER: Final = re.compile(
-    r"(?:has no member|has no attribute|no attribute|has no field)(?: named)? '([^'\n]{1,200})'"
+"""Words before a quoted name that say that it is one, and no type."""
+_TO_OF_FOR: Final = {
+    "to": ("reference to ", "call to "),
+    "of": ("redefinition of ", "redeclaration of ", "declaration of ", "definition of ", "macro expansion of "),
+    "for": ("match for ", "declaration for "),
+}
+_LEADS: Final = tuple(
+    f" {words}"
+    for words in (
+        "was not declared",
+        "has not been",
+        "undeclared",
+        "does not name",
+        "is not a",
+        "is undefined",
+        "is not defined",
+        "defined but",
+        "declared but",
+        "set but",
+        "is used",
+        "may be used",
+        "redeclared",
+        "not supported",
+    )
 )
-_LEADING: Final = re.compile(r"'([^'\n]{1,200})' (?:was not declared|has not been|undeclared|does not name|is not a|is undefined|defined but|declared but|set but|is used|not supported|is not defined|redeclared|may be used)")  # fmt: skip # noqa: E501
-_BARE: Final = re.compile(r"^(\w{1,200}) is not defined")
-_MISSING: Final = re.compile(r"^([^\s:'][^:']{0,300}): No such file or directory")
-_QUOTED_FILE: Final = re.compile(
-    r"'([^'\n]{1,300})' file not found|(?:source file|can't open file|or directory:) '([^'\n]{1,300})'"
-)
-_NAME: Final = re.compile(r"(operator ?[^\s\w(]{1,3}|[~\w:$.@+-]+|[^\s\w()]{1,3}$)")
+"""Words behind a quoted name, at the beginning of a message, that say that it is one."""
+_BARE: Final = re.compile(r"(\w{1,200}) is not defined")
+_MISSING: Final = re.compile(r"([^\s:'][^:']{0,300}): No such file or directory")
+_FILE: Final = ("source file ", "can't open file ", "or directory: ")
+_NAME: Final = re.compile(r"operator ?[^\s\w(]{1,3}|[~\w:$.@+-]+|[^\s\w()]{1,3}$")
 
 
 @lru_cache(maxsize=4096)
@@ -278,31 +304,62 @@ def category_of(message: str, code: str | None = None) -> Category:
     Args:
         code: the exception's type, where it is one.
     """
-    words = message.translate(QUOTES).lower()
-    said = next((category for category, signs in _BY_WORDS if any(sign in words for sign in signs)), None)
+    said = _said(message)
     if code is None:
-        return said or "other"
-    known = _BY_EXCEPTION.get(code.rpartition(".")[2])
-    if said in ("undefined_name", "out_of_memory", "shape", "resource") and known in (
-        None,
-        "type",
-        "environment",
-    ):
         return said
-    return known or said or "other"
+    known = _BY_EXCEPTION.get(code.rpartition(".")[2])
+    if said in ("undefined_name", "out_of_memory", "shape", "resource") and known in (None, "type", "environment"):
+        return said
+    return known or said
+
+
+def _said(message: str) -> Category:
+    words = unquoted(message).lower()
+    best: tuple[int, str, Category] = (len(_BY_WORDS), "", "other")
+    for word in _WORD.findall(words):
+        for candidate in _BY_WORD.get(word, ()):
+            if candidate < best and candidate[1] in words:
+                best = candidate
+    return best[2]
+
+
+def unquoted(text: str) -> str:
+    """A text with every kind of quote as ``'``, whatever the locale."""
+    if text.isascii():
+        return text.replace("`", "'").replace('"', "'")
+    return text.translate(_QUOTES)
 
 
 def identifier_of(message: str) -> str | None:
-    """The name that a message is about: undefined, unused, an operator, a missing file; None where it names types."""
-    text = message.translate(QUOTES)
-    found = _OF_OWNER.search(text) or _NAMED.search(text) or _LEADING.search(text) or _BARE.search(text)
+    """The name that a message is about: undefined, unused, an operator, a missing file. None where it names types."""
+    text = unquoted(message)
+    pieces = text.split("'")
+    found: str | None = None
+    for before, quoted in zip(pieces[::2], pieces[1::2], strict=False):
+        if quoted and before.endswith(_OWNED):
+            return _bare_name(quoted)
+        if found is None and quoted and (_names(before) or before.endswith(_FILE)):
+            found = quoted if before.endswith(_FILE) else _bare_name(quoted)
     if found is not None:
-        return _bare_name(found.group(1))
-    missing = _MISSING.search(text) or _QUOTED_FILE.search(text)
-    return next(group for group in missing.groups() if group) if missing is not None else None
+        return found
+    if len(pieces) > 2 and not pieces[0] and pieces[1]:
+        if pieces[2].startswith(_LEADS):
+            return _bare_name(pieces[1])
+        if pieces[2].startswith(" file not found"):
+            return pieces[1]
+    bare = _BARE.match(text) or _MISSING.match(text)
+    return bare.group(1) if bare is not None else None
+
+
+def _names(before: str) -> bool:
+    """Whether the words before a quoted one say that it is a name."""
+    if not before.endswith(" "):
+        return False
+    word = before[:-1].rpartition(" ")[2]
+    return word in _NAMING and before.endswith(_TO_OF_FOR.get(word, ""))
 
 
 def _bare_name(quoted: str) -> str:
     """``add(int, int)`` is ``add``; ``operator+`` stays."""
     found = _NAME.match(quoted)
-    return found.group(1) if found is not None else quoted
+    return found.group() if found is not None else quoted

@@ -103,7 +103,25 @@ class FatalPythonErrorParser(Parser):
 class CrashParser(Parser):
     """``Segmentation fault (core dumped)``, failed assertions of C, ``exit code 139``."""
 
-    signs = (*_WORDS, "exit", "Exit", "return code", "returncode", "died with <Signals", "signal", "*** SIG", ": Assertion ", _TERMINATE, "what():", "free()", "double free", "malloc", "corrupted ", "munmap_chunk", "stack smashing")  # fmt: skip # noqa: E501
+    signs = (
+        *_WORDS,
+        "exit",
+        "Exit",
+        "return code",
+        "returncode",
+        "died with <Signals",
+        "signal",
+        "*** SIG",
+        ": Assertion ",
+        _TERMINATE,
+        "what():",
+        "free()",
+        "double free",
+        "malloc",
+        "corrupted ",
+        "munmap_chunk",
+        "stack smashing",
+    )
 
     def __init__(self) -> None:
         super().__init__()

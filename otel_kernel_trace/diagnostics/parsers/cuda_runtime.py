@@ -29,7 +29,20 @@ _CODE: Final = re.compile(
 class CudaRuntimeParser(Parser):
     """``RuntimeError: CUDA error: an illegal memory access was encountered``, and assertions in device code."""
 
-    signs = ("CUDA error", "CUDA Error", "CUDA driver error", "HIP error", "NPU error", "cuDNN error", "NCCL error", "CUDA runtime error", "cuda error", "CUBLAS error", "Triton Error [", ", thread: [")  # fmt: skip # noqa: E501
+    signs = (
+        "CUDA error",
+        "CUDA Error",
+        "CUDA driver error",
+        "HIP error",
+        "NPU error",
+        "cuDNN error",
+        "NCCL error",
+        "CUDA runtime error",
+        "cuda error",
+        "CUBLAS error",
+        "Triton Error [",
+        ", thread: [",
+    )
 
     def __init__(self) -> None:
         super().__init__()

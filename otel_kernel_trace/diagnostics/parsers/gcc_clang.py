@@ -12,11 +12,10 @@ from typing import Final
 from otel_kernel_trace.diagnostics.finding import Finding
 from otel_kernel_trace.diagnostics.lines import Line
 from otel_kernel_trace.diagnostics.parser import Parser
-from otel_kernel_trace.diagnostics.wording import QUOTES, category_of, identifier_of
+from otel_kernel_trace.diagnostics.wording import category_of, identifier_of
 
-_KIND: Final = (
-    r"(?P<kind>fatal error|internal compiler error|error|warning|note|remark|sorry, unimplemented): "
-)
+_KINDS: Final = ("fatal error", "internal compiler error", "error", "warning", "note", "remark", "sorry, unimplemented")
+_KIND: Final = "(?P<kind>" + "|".join(_KINDS) + "): "
 _MESSAGE: Final = re.compile(
     r"(?P<file>(?:[A-Za-z]:)?[^:\n]{1,500}):(?P<line>\d{1,9}):(?:(?P<column>\d{1,9}):)? "
     + _KIND
@@ -60,11 +59,7 @@ class GccClangParser(Parser):
     """
 
     signs = (
-        "error: ",
-        "warning: ",
-        "note: ",
-        "remark: ",
-        "sorry, unimplemented: ",
+        *(f": {kind}: " for kind in _KINDS),
         " generated",
         "In file included from ",
         ": In ",
@@ -129,9 +124,8 @@ class GccClangParser(Parser):
         option = _OPTION.search(message)
         if option is not None:
             code, message = option.group(1), message[: option.start()]
-        plain = message.translate(QUOTES)
         finding = Finding(
-            "clang" if plain == message and any(words in message for words in _CLANG_WORDS) else "gcc",
+            "clang" if any(words in message for words in _CLANG_WORDS) else "gcc",
             "warning" if kind == "warning" else "note" if kind == "remark" else "error",
             "crash" if kind == "internal compiler error" else category_of(message),
             message,

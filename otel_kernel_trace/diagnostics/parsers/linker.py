@@ -11,7 +11,7 @@ from typing import Final
 from otel_kernel_trace.diagnostics.finding import Finding
 from otel_kernel_trace.diagnostics.lines import Line
 from otel_kernel_trace.diagnostics.parser import Parser
-from otel_kernel_trace.diagnostics.wording import QUOTES, category_of, identifier_of
+from otel_kernel_trace.diagnostics.wording import category_of, identifier_of, unquoted
 
 _LINKER: Final = re.compile(
     r"(?:[^\s:]{0,300}/)?(?:[\w-]{1,40}-)?(?P<linker>ld(?:\.\w{1,10})?|mold|lld|collect2|ld64\.lld)(?:\.exe)?: "
@@ -24,13 +24,37 @@ _SEVERITY: Final = re.compile(r"(?P<kind>fatal error|error|warning|fatal): ")
 _REFERENCED: Final = re.compile(
     r">>> (?:referenced|defined) (?:by|at|in) (?P<file>[^\s:()]{1,500})(?::(?P<line>\d{1,9}))?"
 )
-_MESSAGES: Final = ("cannot find ", "undefined reference to", "unrecognized option", "skipping incompatible", "relocation ", "final link failed", "file not recognized", "undefined symbol", "symbol(s) not found", "cannot open", "region `")  # fmt: skip # noqa: E501
+_MESSAGES: Final = (
+    "cannot find ",
+    "undefined reference to",
+    "unrecognized option",
+    "skipping incompatible",
+    "relocation ",
+    "final link failed",
+    "file not recognized",
+    "undefined symbol",
+    "symbol(s) not found",
+    "cannot open",
+    "region `",
+)
 
 
 class LinkerParser(Parser):
     """``file.c:(.text+0xa): undefined reference to `name'`` below ``in function `f':``, and lld's ``>>> referenced by``."""
 
-    signs = ("undefined reference to", "multiple definition of", "in function ", "collect2: ", "ld: ", "lld: ", "ld.gold: ", "ld.bfd: ", "mold: ", ">>> referenced by ", ">>> defined ")  # fmt: skip # noqa: E501
+    signs = (
+        "undefined reference to",
+        "multiple definition of",
+        "in function ",
+        "collect2: ",
+        "ld: ",
+        "lld: ",
+        "ld.gold: ",
+        "ld.bfd: ",
+        "mold: ",
+        ">>> referenced by ",
+        ">>> defined ",
+    )
     precedence = 2
 
     def __init__(self) -> None:
@@ -104,7 +128,7 @@ class LinkerParser(Parser):
 
 def _symbol(message: str) -> str | None:
     """A symbol as the linker writes it: it may be mangled, or have its arguments with it."""
-    plain = message.translate(QUOTES)
+    plain = unquoted(message)
     for before in ("undefined reference to '", "multiple definition of '"):
         if plain.startswith(before):
             return plain[len(before) :].rpartition("'")[0] or None

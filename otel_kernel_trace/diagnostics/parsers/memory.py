@@ -30,7 +30,20 @@ _TYPES: Final = ("OutOfMemoryError", "MemoryError", "_ArrayMemoryError")
 class OutOfMemoryParser(Parser):
     """``torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.``; the figure is in bytes."""
 
-    signs = ("out of memory", "Out of memory", "OutOfMemoryError", "MemoryError", "RESOURCE_EXHAUSTED", "Unable to allocate", "bad_alloc", "OOM when allocating", "DefaultCPUAllocator", "OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "memory exhausted")  # fmt: skip # noqa: E501
+    signs = (
+        "out of memory",
+        "Out of memory",
+        "OutOfMemoryError",
+        "MemoryError",
+        "RESOURCE_EXHAUSTED",
+        "Unable to allocate",
+        "bad_alloc",
+        "OOM when allocating",
+        "DefaultCPUAllocator",
+        "OUT_OF_MEMORY",
+        "cudaErrorMemoryAllocation",
+        "memory exhausted",
+    )
 
     def feed(self, line: Line) -> bool:
         if line.text.startswith((" ", "\t")):
@@ -49,7 +62,18 @@ class OutOfMemoryParser(Parser):
 
 
 def _tool(text: str) -> str:
-    for word, tool in (("torch", "pytorch"), ("CUDA", "cuda"), ("NPU", "npu"), ("HIP", "hip"), ("xla", "jax"), ("RESOURCE_EXHAUSTED", "jax"), ("DefaultCPUAllocator", "pytorch"), ("numpy", "numpy"), ("Killed process", "linux"), ("bad_alloc", "c++")):  # fmt: skip # noqa: E501
+    for word, tool in (
+        ("torch", "pytorch"),
+        ("CUDA", "cuda"),
+        ("NPU", "npu"),
+        ("HIP", "hip"),
+        ("xla", "jax"),
+        ("RESOURCE_EXHAUSTED", "jax"),
+        ("DefaultCPUAllocator", "pytorch"),
+        ("numpy", "numpy"),
+        ("Killed process", "linux"),
+        ("bad_alloc", "c++"),
+    ):
         if word in text:
             return tool
     return "python"

@@ -24,8 +24,21 @@ _DIFFERENCE: Final = re.compile(
 _ALLOWED: Final = re.compile(r"\(up to " + _NUMBER.replace("number", "allowed") + r" allowed\)")
 _TOLERANCE: Final = re.compile(r"(?P<kind>rtol|atol)=" + _NUMBER)
 _SHAPES: Final = re.compile(r"\(shapes .{1,300} mismatch\)|attribute 'shape'|size mismatch")
-_NUMPY: Final = ("Not equal to tolerance", "Arrays are not ", "Items are not equal", "Mismatch in", "x and y nan location mismatch", "Arrays are not almost equal")  # fmt: skip # noqa: E501
-_TORCH: Final = ("Tensor-likes are not ", "Scalars are not ", "The values for attribute ", "Booleans mismatch", "Object comparison failed")  # fmt: skip # noqa: E501
+_NUMPY: Final = (
+    "Not equal to tolerance",
+    "Arrays are not ",
+    "Items are not equal",
+    "Mismatch in",
+    "x and y nan location mismatch",
+    "Arrays are not almost equal",
+)
+_TORCH: Final = (
+    "Tensor-likes are not ",
+    "Scalars are not ",
+    "The values for attribute ",
+    "Booleans mismatch",
+    "Object comparison failed",
+)
 _ASSERTION: Final = re.compile(r"(?:\w{1,60}\.){0,6}AssertionError:(?: (?P<message>.*))?$")
 _WAITS: Final = 60
 """Lines of a report that are read."""

@@ -39,7 +39,7 @@ class NvccParser(Parser):
     The column is the caret's in that line: where a macro was expanded before it, the source's differs.
     """
 
-    signs = tuple(f"): {kind}" for kind in _KINDS) + ("nvcc fatal", "nvcc error", "nvcc warning")
+    signs = (*(f"): {kind}" for kind in _KINDS), "nvcc fatal", "nvcc error", "nvcc warning")
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class NvccParser(Parser):
             return False
         self._shown = Finding(
             "nvcc",
-            {"warning": "warning", "remark": "note"}.get(kind, "error"),  # type: ignore[arg-type]
+            "warning" if kind == "warning" else "note" if kind == "remark" else "error",
             category_of(message),
             message,
             line.number,

@@ -32,7 +32,16 @@ _LOWER_CASE: Final = ("timeout", "error", "gaierror", "herror")
 _STRANGE_LINES: Final = 400
 """Lines of others in the middle of a traceback after which the rest of it is not waited for."""
 
-_WRAPPERS: Final = ("CalledProcessError", "MLIRCompilationError", "CompileError", "ChildFailedError", "BrokenProcessPool", "SystemExit", "BuildError", "PTXASError")  # fmt: skip # noqa: E501
+_WRAPPERS: Final = (
+    "CalledProcessError",
+    "MLIRCompilationError",
+    "CompileError",
+    "ChildFailedError",
+    "BrokenProcessPool",
+    "SystemExit",
+    "BuildError",
+    "PTXASError",
+)
 _WRAPPING: Final = (
     "error building extension",
     "error compiling objects",

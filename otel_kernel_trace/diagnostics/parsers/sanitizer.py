@@ -109,7 +109,9 @@ class SanitizerParser(Parser):
 
 
 _MARGIN: Final = "========= "
-_ACCESS: Final = re.compile(r"Invalid (?P<what>__\w{1,20}__ (?:read|write|atomic)|[\w ]{1,60}) of size \d{1,9} bytes|(?:Race reported|Potential|Uninitialized|Error:|Program hit|Barrier error|Leaked) .*")  # fmt: skip # noqa: E501
+_ACCESS: Final = re.compile(
+    r"Invalid (?P<what>__\w{1,20}__ (?:read|write|atomic)|[\w ]{1,60}) of size \d{1,9} bytes|(?:Race reported|Potential|Uninitialized|Error:|Program hit|Barrier error|Leaked) .*"
+)
 _DEVICE_AT: Final = re.compile(
     r" {4}at (?:0x[0-9a-fA-F]{1,16} in )?(?:(?P<function>.{1,500}?)\+0x[0-9a-fA-F]{1,16} in )?(?P<file>[^\s:]{1,500}):(?P<line>\d{1,9})(?::(?P<after>.{1,500}))?$"
 )

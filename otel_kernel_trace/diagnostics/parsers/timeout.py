@@ -17,7 +17,9 @@ from otel_kernel_trace.diagnostics.parser import Parser
 _AFTER: Final = re.compile(
     r"timed out after (?P<seconds>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>s|sec|seconds|ms|milliseconds|minutes|min)\b"
 )
-_SAYS: Final = re.compile(r"(?:timeout: sending signal |Command .* timed out|(?:\w{1,40} ){0,6}timed out|Timeout >|.*Watchdog caught collective operation timeout|.*DUE TO TIME LIMIT|Timeout expired|Kernel execution timed out)")  # fmt: skip # noqa: E501
+_SAYS: Final = re.compile(
+    r"(?:timeout: sending signal |Command .* timed out|(?:\w{1,40} ){0,6}timed out|Timeout >|.*Watchdog caught collective operation timeout|.*DUE TO TIME LIMIT|Timeout expired|Kernel execution timed out)"
+)
 _UNITS: Final = {"ms": 0.001, "milliseconds": 0.001, "minutes": 60.0, "min": 60.0}
 _TYPES: Final = ("TimeoutExpired", "TimeoutError", "Timeout")
 
@@ -25,7 +27,16 @@ _TYPES: Final = ("TimeoutExpired", "TimeoutError", "Timeout")
 class TimeoutParser(Parser):
     """``subprocess.TimeoutExpired: Command '…' timed out after 60 seconds``."""
 
-    signs = ("timed out", "TimeoutError", "TimeoutExpired", "timeout: sending", "Timeout >", "operation timeout", "DUE TO TIME LIMIT", "Timeout expired")  # fmt: skip # noqa: E501
+    signs = (
+        "timed out",
+        "TimeoutError",
+        "TimeoutExpired",
+        "timeout: sending",
+        "Timeout >",
+        "operation timeout",
+        "DUE TO TIME LIMIT",
+        "Timeout expired",
+    )
 
     def feed(self, line: Line) -> bool:
         if line.text.startswith((" ", "\t")):
