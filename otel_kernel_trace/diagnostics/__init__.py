@@ -1,9 +1,11 @@
 """What compilers, runs and comparisons say is wrong: logs in, values out.
 
-:func:`parse_diagnostics` reads any mixture of logs in one pass (:mod:`.parsing`). Each tool has one small class
-in one file of :mod:`.parsers`; what several say of the same trouble becomes one diagnostic in :mod:`.assembly`.
+:func:`parse_diagnostics` reads any mixture of logs in one pass (:mod:`.parsing`). Each tool has one small
+class in one file of :mod:`.parsers`; what several say of the same trouble becomes one diagnostic in
+:mod:`.assembly`.
 
-To add a tool, add a file to ``parsers/`` with a class like this one. Nothing else is touched: the folder is scanned::
+To add a tool, add a file to ``parsers/`` with a class like this one. Nothing else is touched: the folder is
+scanned::
 
     class MakeParser(Parser):
         signs = ("make: *** ",)                      # a line without one of these is never shown
@@ -16,8 +18,8 @@ To add a tool, add a file to ``parsers/`` with a class like this one. Nothing el
 
 ``feed`` takes bounded time, so that a log takes linear time: no regular expression that can look at the same
 text twice, no list of lines that only grows. What a tool adds below (candidates, a stack) goes to
-:meth:`.Finding.note`. Words that several tools share (``undeclared``, ``no matching function``) have their category and
-name in :mod:`.wording`.
+:meth:`.Finding.note`. Words that several tools share (``undeclared``, ``no matching function``) have their
+category and name in :mod:`.wording`.
 """
 
 from otel_kernel_trace.diagnostics.model import CATEGORIES, Category, Diagnostic, Severity

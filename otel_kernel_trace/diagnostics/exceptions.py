@@ -9,7 +9,8 @@ _LINE: Final = re.compile(
     r"(?P<type>[A-Za-z_]\w{0,100}(?:\.[A-Za-z_<]\w{0,100}>?){0,12})(?::(?: (?P<message>.*))?)?$"
 )
 _WRAPPED: Final = re.compile(
-    r"(?: {0,8}what\(\): +)?(?:(?P<type>[A-Za-z_][\w.]{0,200}(?:Error|Exception|Expired|Timeout|Warning)): +)?(?P<message>.*)"
+    r"(?: {0,8}what\(\): +)?(?:(?P<type>[A-Za-z_][\w.]{0,200}(?:Error|Exception|Expired|Timeout"
+    r"|Warning)): +)?(?P<message>.*)"
 )
 _CALLED: Final = re.compile(r"(?P<type>[A-Za-z_]\w{0,100})\((?P<quote>[\"'])(?P<message>.*)(?P=quote),?\)$")
 
@@ -22,7 +23,7 @@ class Said(NamedTuple):
 
 
 def exception_line(text: str) -> Said | None:
-    """The last line of a traceback: ``package.Error: message``, ``Error:`` or ``Error``; None for anything else."""
+    """The last line of a traceback: ``package.Error: message``, ``Error:`` or ``Error``; else None."""
     found = _LINE.match(text)
     return Said(found["type"], (found["message"] or "").strip()) if found is not None else None
 

@@ -1,4 +1,4 @@
-"""The lines of a log, as parsers see them: without colours, Windows line ends and what a logger puts in front."""
+"""The lines of a log, as parsers see them: without colours, Windows line ends and loggers' prefixes."""
 
 from __future__ import annotations
 

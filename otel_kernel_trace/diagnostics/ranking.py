@@ -20,7 +20,7 @@ class Counts(NamedTuple):
 def first_error(diagnostics: Iterable[Diagnostic]) -> Diagnostic | None:
     """The error to look at first: the first that does not merely follow from another one.
 
-    Where all do (``ninja: build stopped``, ``exit status 1``), the first of these; None where there is no error.
+    Where all do (``ninja: build stopped``, ``exit status 1``), the first of these; None without an error.
     """
     following: Diagnostic | None = None
     for diagnostic in diagnostics:

@@ -1,4 +1,4 @@
-"""One tool, one file. Every :class:`~otel_kernel_trace.diagnostics.parser.Parser` in this folder is in use."""
+"""One tool, one file. Every :class:`~otel_kernel_trace.diagnostics.parser.Parser` here is in use."""
 
 from __future__ import annotations
 

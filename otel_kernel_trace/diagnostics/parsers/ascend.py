@@ -15,7 +15,8 @@ from otel_kernel_trace.diagnostics.parser import Parser
 from otel_kernel_trace.diagnostics.wording import category_of, identifier_of
 
 _LOCATED: Final = re.compile(
-    r"loc\((?:\"(?P<file>[^\"\n]{1,500})\":(?P<line>\d{1,9}):(?P<column>\d{1,9})|unknown)\): (?P<kind>error|warning|note|remark): (?P<message>.*)"
+    r"loc\((?:\"(?P<file>[^\"\n]{1,500})\":(?P<line>\d{1,9}):(?P<column>\d{1,9})|unknown)\): "
+    r"(?P<kind>error|warning|note|remark): (?P<message>.*)"
 )
 _STAGE: Final = re.compile(r"\[(?P<stage>\w{1,100})\] encounters error:")
 _BITS: Final = re.compile(r"requires (?P<required>\d{1,18}) bits while (?P<limit>\d{1,18}) bits")

@@ -19,7 +19,8 @@ _MAKE: Final = re.compile(
     r"(?P<make>g?make)(?:\[\d{1,5}\])?: \*\*\* (?:\[(?P<target>[^\n]*)\] )?(?P<message>.*)"
 )
 _CMAKE: Final = re.compile(
-    r"CMake (?P<kind>Error|Warning)(?: \([\w-]{1,40}\))?(?: at (?P<file>[^:\n]{1,500}):(?P<line>\d{1,9}) \((?P<function>\w{1,100})\))?:(?P<message>.*)$"
+    r"CMake (?P<kind>Error|Warning)(?: \([\w-]{1,40}\))?(?: at (?P<file>[^:\n]{1,500}):"
+    r"(?P<line>\d{1,9}) \((?P<function>\w{1,100})\))?:(?P<message>.*)$"
 )
 _COMMAND_FAILED: Final = re.compile(
     r"Error -?\d|Segmentation|Killed|Aborted|Waiting for unfinished|Deleting file"

@@ -47,18 +47,23 @@ _ALONE: Final = re.compile(
     + r")(?: {0,30}\(core dumped\))?(?:  .{0,500})?$"
 )
 _STATUS: Final = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status|value))?|return(?:ed)?(?: with)? code|returned non-zero exit (?:status|code)|exitcode"
+    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status|value))?|return(?:ed)?(?: with)? code"
+    r"|returned non-zero exit (?:status|code)|exitcode"
     r"|rc|returncode)\s?[:=]?\s?(?P<status>-?\d{1,3})(?!\d)",
     re.IGNORECASE,
 )
 _DIED: Final = re.compile(
-    r"(?:died with <Signals\.(?P<name>SIG[A-Z]{2,10})|(?:[Cc]aught|[Rr]eceived|by|on) signal:? (?P<number>\d{1,2})\b|\*\*\* (?P<absl>SIG[A-Z]{2,10}) received)"
+    r"(?:died with <Signals\.(?P<name>SIG[A-Z]{2,10})|(?:[Cc]aught|[Rr]eceived|by|on) signal:? "
+    r"(?P<number>\d{1,2})\b|\*\*\* (?P<absl>SIG[A-Z]{2,10}) received)"
 )
 _ASSERTION: Final = re.compile(
-    r"(?:[^\s:]{1,300}: )?(?P<file>[^\s:]{1,500}):(?P<line>\d{1,9}): (?P<function>[^\n]{1,500}?): Assertion [`'‘](?P<what>[^\n]{1,1000})['’] failed\.$"
+    r"(?:[^\s:]{1,300}: )?(?P<file>[^\s:]{1,500}):(?P<line>\d{1,9}): "
+    r"(?P<function>[^\n]{1,500}?): Assertion [`'‘](?P<what>[^\n]{1,1000})['’] failed\.$"
 )
 _HEAP: Final = re.compile(
-    r"(?:double free or corruption|free\(\): |malloc\(\): |malloc_consolidate\(\): |corrupted size vs|munmap_chunk\(\)|\*\*\* stack smashing detected|corrupted double-linked list|realloc\(\): invalid)"
+    r"(?:double free or corruption|free\(\): |malloc\(\): |malloc_consolidate\(\): "
+    r"|corrupted size vs|munmap_chunk\(\)|\*\*\* stack smashing detected"
+    r"|corrupted double-linked list|realloc\(\): invalid)"
 )
 _TERMINATE: Final = "terminate called "
 

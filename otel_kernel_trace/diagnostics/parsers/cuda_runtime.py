@@ -15,11 +15,15 @@ from otel_kernel_trace.diagnostics.parser import Parser
 from otel_kernel_trace.diagnostics.wording import category_of
 
 _SAYS: Final = re.compile(
-    r"(?P<device>CUDA|HIP|cuda|NPU|CUDA driver|CUDA runtime|cuDNN|CUBLAS|NCCL) ?(?:runtime )?[Ee]rror(?: at (?P<file>[^\s:]{1,500}):(?P<line>\d{1,9}))?(?: \d{1,5})?: (?P<message>.*)"
+    r"(?P<device>CUDA|HIP|cuda|NPU|CUDA driver|CUDA runtime|cuDNN|CUBLAS"
+    r"|NCCL) ?(?:runtime )?[Ee]rror(?: at (?P<file>[^\s:]{1,500}):"
+    r"(?P<line>\d{1,9}))?(?: \d{1,5})?: (?P<message>.*)"
     r"|Triton Error \[(?P<triton>CUDA|HIP)\]: (?P<said>.*)"
 )
 _DEVICE_ASSERT: Final = re.compile(
-    r"(?P<file>[^\s:]{1,500}):(?P<line>\d{1,9}): (?:(?P<function>[^\n]{1,500}?): )?block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion [`'‘](?P<what>[^\n]{1,1000})['’] failed"
+    r"(?P<file>[^\s:]{1,500}):(?P<line>\d{1,9}): (?:"
+    r"(?P<function>[^\n]{1,500}?): )?block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion "
+    r"[`'‘](?P<what>[^\n]{1,1000})['’] failed"
 )
 _CODE: Final = re.compile(
     r"\b(?:cudaError\w{1,80}|CUDA_ERROR_\w{1,80}|CUBLAS_STATUS_\w{1,80}|CUDNN_STATUS_\w{1,80}|hipError\w{1,80})"
@@ -27,7 +31,7 @@ _CODE: Final = re.compile(
 
 
 class CudaRuntimeParser(Parser):
-    """``RuntimeError: CUDA error: an illegal memory access was encountered``, and assertions in device code."""
+    """``RuntimeError: CUDA error: an illegal memory access …``, and assertions in device code."""
 
     signs = (
         "CUDA error",

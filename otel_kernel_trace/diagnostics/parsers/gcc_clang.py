@@ -14,7 +14,15 @@ from otel_kernel_trace.diagnostics.lines import Line
 from otel_kernel_trace.diagnostics.parser import Parser
 from otel_kernel_trace.diagnostics.wording import category_of, identifier_of
 
-_KINDS: Final = ("fatal error", "internal compiler error", "error", "warning", "note", "remark", "sorry, unimplemented")
+_KINDS: Final = (
+    "fatal error",
+    "internal compiler error",
+    "error",
+    "warning",
+    "note",
+    "remark",
+    "sorry, unimplemented",
+)
 _KIND: Final = "(?P<kind>" + "|".join(_KINDS) + "): "
 _MESSAGE: Final = re.compile(
     r"(?P<file>(?:[A-Za-z]:)?[^:\n]{1,500}):(?P<line>\d{1,9}):(?:(?P<column>\d{1,9}):)? "
@@ -22,32 +30,39 @@ _MESSAGE: Final = re.compile(
     + r"(?P<message>.*)"
 )
 _DRIVER: Final = re.compile(
-    r"(?:[^\s:]{0,300}/)?(?P<driver>(?:[\w-]{1,40}-)?(?:gcc|g\+\+|cc1|cc1plus|c\+\+|cc|lto1|as|clang|clang\+\+|hipcc|nvc\+\+)(?:-\d[\d.]{0,8})?): "
-    + _KIND
-    + r"(?P<message>.*)"
+    r"(?:[^\s:]{0,300}/)?(?P<driver>(?:[\w-]{1,40}-)?(?:gcc|g\+\+|cc1|cc1plus|c\+\+|cc|lto1|as"
+    r"|clang|clang\+\+|hipcc|nvc\+\+)(?:-\d[\d.]{0,8})?): " + _KIND + r"(?P<message>.*)"
 )
 _OPTION: Final = re.compile(r" \[(-[^\[\]\s]{1,100})\]$")
 _IN_FUNCTION: Final = re.compile(
-    r"(?P<file>(?:[A-Za-z]:)?[^:\n]{1,500}): (?P<what>In [a-z ]{0,60}|At global scope)(?:['‘`](?P<function>[^\n]{1,1000})['’])?[:,]?$"
+    r"(?P<file>(?:[A-Za-z]:)?[^:\n]{1,500}): (?P<what>In [a-z ]{0,60}|At global scope)(?:['‘`]"
+    r"(?P<function>[^\n]{1,1000})['’])?[:,]?$"
 )
 _REQUIRED: Final = ("required from", "required by", "recursively required")
-_CLANG_WORDS: Final = (
+_CLANG_BEGINS: Final = (
     "use of undeclared identifier",
     "no matching function for call to '",
     "no member named",
     "unknown type name",
     "cannot initialize",
-    "file not found",
     "invalid operands to binary expression",
     "non-void function does not return",
     "reference to __",
-    "no viable",
+    "call to undeclared",
+    "call to undeclared function",
+    "too few arguments to function call",
+    "too many arguments to function call",
+    "incompatible pointer types",
+    "no template named",
+    "no type named",
+    "no viable ",
     "candidate template ignored",
     "too many errors emitted",
     "linker command failed",
 )
 _GENERATED: Final = re.compile(
-    r"(?:(\d{1,6}) warnings?)?(?: and )?(?:(\d{1,6}) errors?)? generated(?: when compiling for [\w.-]{1,40})?\.$"
+    r"(?:(\d{1,6}) warnings?)?(?: and )?(?:(\d{1,6}) errors?)? generated(?: when compiling for "
+    r"[\w.-]{1,40})?\.$"
 )
 _NOT_THEIRS: Final = (".py", ".mlir")
 
@@ -125,7 +140,7 @@ class GccClangParser(Parser):
         if option is not None:
             code, message = option.group(1), message[: option.start()]
         finding = Finding(
-            "clang" if any(words in message for words in _CLANG_WORDS) else "gcc",
+            "clang" if message.startswith(_CLANG_BEGINS) else "gcc",
             "warning" if kind == "warning" else "note" if kind == "remark" else "error",
             "crash" if kind == "internal compiler error" else category_of(message),
             message,

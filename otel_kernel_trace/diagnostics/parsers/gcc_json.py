@@ -16,11 +16,12 @@ from otel_kernel_trace.diagnostics.parser import Parser
 from otel_kernel_trace.diagnostics.wording import category_of, identifier_of
 
 _BLANKS: Final = " \t\r\n,"
+_GOES_ON: Final = (" ", "]", "}")
 _BEGINS: Final = ('[{"', '{"$schema"', '{"version"', '{"runs"')
 
 
 class GccJsonParser(Parser):
-    """An array of diagnostics in one line, or, since gcc 14, in several; the lines after the first are indented.
+    """An array of diagnostics in one line, or, since gcc 14, in several, of which the others are indented.
 
     Whole elements of an array that was cut are taken. Elements are decoded once each.
     """
@@ -30,44 +31,35 @@ class GccJsonParser(Parser):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: list[str] = []
-        self._depth = 0
-        self._number = 0
+        self._first: Line | None = None
+        self._end = 0
 
     def feed(self, line: Line) -> bool:
         if line.text.startswith(_BEGINS):
             self._take()
-            self._number = line.number
-        elif not self._lines or not line.text.startswith((" ", "]", "}")):
-            return bool(self._lines)
-        whole = line.whole
-        self._lines.append(whole)
-        self._depth += _nesting(whole)
-        if self._depth <= 0:
+            self._first = line
+        elif not line.text.startswith(_GOES_ON):
             self._take()
-        return bool(self._lines)
+        self._end = line.end
+        return self._first is not None
 
     def finish(self) -> None:
         self._take()
 
     def _take(self) -> None:
-        text = "\n".join(self._lines)
-        self._lines.clear()
-        self._depth = 0
-        for document in _documents(text):
+        first, self._first = self._first, None
+        if first is None:
+            return
+        for document in _documents(first.log[first.start : self._end].lstrip()):
             for message in _messages(document):
-                message.log_line = self._number
+                message.log_line = first.number
                 self.findings.append(message)
-
-
-def _nesting(text: str) -> int:
-    """How many brackets a line opens and does not close, outside of strings, which have no line ends in JSON."""
-    bare = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
-    return bare.count("[") + bare.count("{") - bare.count("]") - bare.count("}")
 
 
 def _documents(text: str) -> Iterator[object]:
     """The elements of an array, as far as they are whole, or the one object."""
+    if '"message"' not in text:
+        return
     decoder = json.JSONDecoder()
     place = 1 if text.startswith("[") else 0
     while place < len(text):

@@ -14,11 +14,13 @@ from otel_kernel_trace.diagnostics.parser import Parser
 from otel_kernel_trace.diagnostics.wording import category_of, identifier_of, unquoted
 
 _LINKER: Final = re.compile(
-    r"(?:[^\s:]{0,300}/)?(?:[\w-]{1,40}-)?(?P<linker>ld(?:\.\w{1,10})?|mold|lld|collect2|ld64\.lld)(?:\.exe)?: "
+    r"(?:[^\s:]{0,300}/)?(?:[\w-]{1,40}-)?(?P<linker>ld(?:\.\w{1,10})?|mold|lld|collect2"
+    r"|ld64\.lld)(?:\.exe)?: "
 )
 _IN_FUNCTION: Final = re.compile(r"in function [`'‘\"](?P<function>[^\n]{1,1000})['’\"]:$")
 _UNDEFINED: Final = re.compile(
-    r"(?P<file>[^:()\n]{1,500}):(?:\([^()\n]{1,200}\)|(?P<line>\d{1,9})): (?P<message>(?:undefined reference to|multiple definition of|warning: |relocation ).*)"
+    r"(?P<file>[^:()\n]{1,500}):(?:\([^()\n]{1,200}\)|(?P<line>\d{1,9})): "
+    r"(?P<message>(?:undefined reference to|multiple definition of|warning: |relocation ).*)"
 )
 _SEVERITY: Final = re.compile(r"(?P<kind>fatal error|error|warning|fatal): ")
 _REFERENCED: Final = re.compile(
@@ -40,7 +42,7 @@ _MESSAGES: Final = (
 
 
 class LinkerParser(Parser):
-    """``file.c:(.text+0xa): undefined reference to `name'`` below ``in function `f':``, and lld's ``>>> referenced by``."""
+    """``file.c:(.text+0xa): undefined reference to `name'``, and lld's ``>>> referenced by``."""
 
     signs = (
         "undefined reference to",

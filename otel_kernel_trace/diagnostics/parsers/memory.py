@@ -15,13 +15,18 @@ from otel_kernel_trace.diagnostics.lines import Line
 from otel_kernel_trace.diagnostics.parser import Parser
 
 _SAYS: Final = re.compile(
-    r"(?:(?:CUDA|HIP|NPU|XPU|MPS backend|GPU) (?:error: )?out of memory|CUDA driver error: out of memory|RESOURCE_EXHAUSTED: "
-    r"|Out of memory: Killed process|Unable to allocate .{1,60} for an array|(?:\[enforce fail at [^\]\n]{1,200}\] .{0,200})?DefaultCPUAllocator: "
-    r"|std::bad_alloc|OOM when allocating|Memory allocation failed|virtual memory exhausted|cannot allocate memory|CUDA_ERROR_OUT_OF_MEMORY"
-    r"|cudaErrorMemoryAllocation|out of memory|ACL_ERROR_RT_MEMORY_ALLOCATION|Triton Error \[CUDA\]: out of memory)"
+    r"(?:(?:CUDA|HIP|NPU|XPU|MPS backend|GPU) (?:error: )?out of memory"
+    r"|CUDA driver error: out of memory|RESOURCE_EXHAUSTED: "
+    r"|Out of memory: Killed process|Unable to allocate .{1,60} for an array|(?:\[enforce fail at "
+    r"[^\]\n]{1,200}\] .{0,200})?DefaultCPUAllocator: "
+    r"|std::bad_alloc|OOM when allocating|Memory allocation failed|virtual memory exhausted"
+    r"|cannot allocate memory|CUDA_ERROR_OUT_OF_MEMORY"
+    r"|cudaErrorMemoryAllocation|out of memory|ACL_ERROR_RT_MEMORY_ALLOCATION"
+    r"|Triton Error \[CUDA\]: out of memory)"
 )
 _SIZE: Final = re.compile(
-    r"(?:allocate|allocating|requested|allocate memory: you tried to allocate) (?:an? )?(?P<number>\d{1,15}(?:\.\d{1,6})?) ?(?P<unit>bytes|[KMGT]i?B|B)\b"
+    r"(?:allocate|allocating|requested|allocate memory: you tried to allocate) (?:an? )?"
+    r"(?P<number>\d{1,15}(?:\.\d{1,6})?) ?(?P<unit>bytes|[KMGT]i?B|B)\b"
 )
 _UNITS: Final = {"K": 1, "M": 2, "G": 3, "T": 4}
 _TYPES: Final = ("OutOfMemoryError", "MemoryError", "_ArrayMemoryError")

@@ -22,7 +22,7 @@ _WAITS: Final = 200
 
 
 class NumbaParser(Parser):
-    """``numba.core.errors.TypingError: Failed in nopython mode pipeline (step: …)``, the cause, and its place."""
+    """``numba.core.errors.TypingError: Failed in nopython mode …``, the cause, and its place."""
 
     signs = ("numba.errors.", "numba.core.errors.")
     precedence = 2

@@ -25,7 +25,8 @@ _AT_END: Final = re.compile(
 )
 _DRIVER: Final = re.compile(r"nvcc (?P<kind>fatal|error|warning) *: (?P<message>.*)")
 _CONTINUES: Final = re.compile(
-    r" {4,}(?:operand types are: |argument types are: |object type is: |detected during|instantiation of |function |built-in operator)"
+    r" {4,}(?:operand types are: |argument types are: |object type is: |detected during"
+    r"|instantiation of |function |built-in operator)"
 )
 _SHOWN_INDENT: Final = 2
 """Blanks that the front end puts before the line of source that it shows."""

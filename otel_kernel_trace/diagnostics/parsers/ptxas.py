@@ -1,6 +1,7 @@
-"""ptxas and nvlink, the assembler's and the device linker's errors; Triton calls its assembler ptxas-blackwell.
+"""ptxas, the assembler, which Triton also calls ptxas-blackwell, and nvlink, the device linker.
 
-https://docs.nvidia.com/cuda/cuda-binary-utilities/ ; information lines are :mod:`otel_kernel_trace.resources`' matter.
+https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#ptxas-options
+Their information lines are :mod:`otel_kernel_trace.resources`' matter.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ _MESSAGE: Final = re.compile(
     r"(?P<tool>ptxas|nvlink)(?:-\w{1,40})? (?P<kind>error|fatal|warning) *: (?P<message>.*)"
 )
 _IN_FILE: Final = re.compile(
-    r"ptxas(?:-\w{1,40})? (?P<file>[^;\n]{1,500}?), line (?P<line>\d{1,9}); (?P<kind>error|fatal|warning) *: (?P<message>.*)"
+    r"ptxas(?:-\w{1,40})? (?P<file>[^;\n]{1,500}?), line (?P<line>\d{1,9}); (?P<kind>error|fatal"
+    r"|warning) *: (?P<message>.*)"
 )
 _ENTRY: Final = re.compile(r"(?:[Ee]ntry )?[Ff]unction(?: :)? '(?P<name>[^'\n]{1,500})'")
 _TOO_MUCH: Final = re.compile(
-    r"uses too much (?P<what>[\w ]{1,40}?) (?:data |space )?\((?P<required>0x[0-9a-fA-F]+|\d+) bytes?, (?P<limit>0x[0-9a-fA-F]+|\d+) max"
+    r"uses too much (?P<what>[\w ]{1,40}?) (?:data |space )?\((?P<required>0x[0-9a-fA-F]+"
+    r"|\d+) bytes?, (?P<limit>0x[0-9a-fA-F]+|\d+) max"
 )
 _SPILLS: Final = re.compile(r"[Rr]egisters are spilled|spilled to local memory")
 

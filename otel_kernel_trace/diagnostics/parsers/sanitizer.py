@@ -14,7 +14,8 @@ from otel_kernel_trace.diagnostics.lines import Line
 from otel_kernel_trace.diagnostics.parser import Parser
 
 _REPORT: Final = re.compile(
-    r"(?:==\d{1,10}==)?(?:ERROR|WARNING): (?P<name>Address|HWAddress|Leak|Memory|Thread)Sanitizer:? (?P<message>.*)"
+    r"(?:==\d{1,10}==)?(?:ERROR|WARNING): (?P<name>Address|HWAddress|Leak|Memory"
+    r"|Thread)Sanitizer:? (?P<message>.*)"
 )
 _UNDEFINED: Final = re.compile(
     r"(?P<file>[^:\n]{1,500}):(?P<line>\d{1,9}):(?P<column>\d{1,9}): runtime error: (?P<message>.*)"
@@ -37,7 +38,7 @@ _FRAMES: Final = 60
 
 
 class SanitizerParser(Parser):
-    """``==1==ERROR: AddressSanitizer: heap-buffer-overflow on address …`` at the first frame of the user's own."""
+    """``==1==ERROR: AddressSanitizer: heap-buffer-overflow on …`` at the first frame of the user's own."""
 
     signs = ("Sanitizer", "runtime error: ")
     precedence = 2
@@ -110,10 +111,12 @@ class SanitizerParser(Parser):
 
 _MARGIN: Final = "========= "
 _ACCESS: Final = re.compile(
-    r"Invalid (?P<what>__\w{1,20}__ (?:read|write|atomic)|[\w ]{1,60}) of size \d{1,9} bytes|(?:Race reported|Potential|Uninitialized|Error:|Program hit|Barrier error|Leaked) .*"
+    r"Invalid (?P<what>__\w{1,20}__ (?:read|write|atomic)|[\w ]{1,60}) of size \d{1,9} bytes"
+    r"|(?:Race reported|Potential|Uninitialized|Error:|Program hit|Barrier error|Leaked) .*"
 )
 _DEVICE_AT: Final = re.compile(
-    r" {4}at (?:0x[0-9a-fA-F]{1,16} in )?(?:(?P<function>.{1,500}?)\+0x[0-9a-fA-F]{1,16} in )?(?P<file>[^\s:]{1,500}):(?P<line>\d{1,9})(?::(?P<after>.{1,500}))?$"
+    r" {4}at (?:0x[0-9a-fA-F]{1,16} in )?(?:(?P<function>.{1,500}?)\+0x[0-9a-fA-F]{1,16} in )?"
+    r"(?P<file>[^\s:]{1,500}):(?P<line>\d{1,9})(?::(?P<after>.{1,500}))?$"
 )
 
 

@@ -1,7 +1,7 @@
 """TensorRT's errors and warnings, by the prefixes of its versions.
 
-``[TensorRT] ERROR: …`` (7), ``[11/20/2026-10:00:00] [TRT] [E] …`` (Python), ``[11/20/2026-10:00:00] [E] [TRT] …``
-(trtexec): https://docs.nvidia.com/deeplearning/tensorrt/latest/reference/troubleshooting.html
+``[TensorRT] ERROR: …`` (7), ``[11/20/2026-10:00:00] [TRT] [E] …`` (Python),
+``[11/20/2026-10:00:00] [E] [TRT] …`` (trtexec): https://docs.nvidia.com/deeplearning/tensorrt/latest/reference/troubleshooting.html
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from otel_kernel_trace.diagnostics.wording import category_of, identifier_of
 
 _OLD: Final = re.compile(r"\[TensorRT\] (?P<severity>INTERNAL_ERROR|ERROR|WARNING): (?P<message>.*)")
 _NEW: Final = re.compile(
-    r"(?:\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\] ?)?(?:\[TRT\] ?\[(?P<severity>[FEW])\]|\[(?P<first>[FEW])\](?P<trt> ?\[TRT\])?) ?(?P<message>.*)"
+    r"(?:\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\] ?)?(?:\[TRT\] ?\[(?P<severity>[FEW])\]|\["
+    r"(?P<first>[FEW])\](?P<trt> ?\[TRT\])?) ?(?P<message>.*)"
 )
 _CODE: Final = re.compile(r"Error Code (?P<code>\d{1,4}): ")
 _PLACE: Final = re.compile(
-    r"(?:(?:Error)?\[?\d{1,4}\]?: )?(?:\[(?P<file>[\w./+-]{1,200}\.\w{1,5})::(?P<function>[\w:~<>]{1,200})::(?P<line>\d{1,9})\] )?"
+    r"(?:(?:Error)?\[?\d{1,4}\]?: )?(?:\[(?P<file>[\w./+-]{1,200}\.\w{1,5})::"
+    r"(?P<function>[\w:~<>]{1,200})::(?P<line>\d{1,9})\] )?"
 )
 _NODE: Final = re.compile(
     r"(?:for node|[Nn]ode:?|[Ll]ayer|[Tt]ensor:?) (?P<name>\{[^\n]{1,500}\}|[^\s,]{1,300})"

@@ -1,4 +1,4 @@
-"""Time-outs, by whoever sets the clock: subprocess, asyncio, pytest-timeout, GNU timeout, NCCL's watchdog, Slurm.
+"""Time-outs, whoever sets the clock: subprocess, asyncio, pytest-timeout, GNU timeout, NCCL, Slurm.
 
 https://docs.python.org/3/library/subprocess.html#subprocess.TimeoutExpired
 https://www.gnu.org/software/coreutils/manual/html_node/timeout-invocation.html
@@ -15,10 +15,13 @@ from otel_kernel_trace.diagnostics.lines import Line
 from otel_kernel_trace.diagnostics.parser import Parser
 
 _AFTER: Final = re.compile(
-    r"timed out after (?P<seconds>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>s|sec|seconds|ms|milliseconds|minutes|min)\b"
+    r"timed out after (?P<seconds>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>s|sec|seconds|ms|milliseconds"
+    r"|minutes|min)\b"
 )
 _SAYS: Final = re.compile(
-    r"(?:timeout: sending signal |Command .* timed out|(?:\w{1,40} ){0,6}timed out|Timeout >|.*Watchdog caught collective operation timeout|.*DUE TO TIME LIMIT|Timeout expired|Kernel execution timed out)"
+    r"(?:timeout: sending signal |Command .* timed out|(?:\w{1,40} ){0,6}timed out|Timeout >"
+    r"|.*Watchdog caught collective operation timeout|.*DUE TO TIME LIMIT|Timeout expired"
+    r"|Kernel execution timed out)"
 )
 _UNITS: Final = {"ms": 0.001, "milliseconds": 0.001, "minutes": 60.0, "min": 60.0}
 _TYPES: Final = ("TimeoutExpired", "TimeoutError", "Timeout")

@@ -1,7 +1,7 @@
 """Triton's own errors: a place in a kernel, its source up to there, a caret, and what is wrong.
 
-The line counts from the kernel's ``def``, from 1; the column is Python's ``ast`` ``col_offset``, which counts from 0,
-so that ``at 4:24:`` is line 4, column 25:
+The line counts from the kernel's ``def``, from 1; the column is ``col_offset`` of Python's ``ast``, which
+counts from 0, so that ``at 4:24:`` is line 4, column 25:
 https://github.com/triton-lang/triton/blob/main/python/triton/compiler/errors.py
 Errors of its passes are MLIR's: ``kernel.py:12:20: error: 'tt.load' op …``.
 """
@@ -23,11 +23,13 @@ _TYPE: Final = re.compile(
 )
 _DEF: Final = re.compile(r"\s*def (?P<name>\w{1,200})\(")
 _PASS: Final = re.compile(
-    r"(?:loc\(\")?(?P<file>[^:\"\n]{1,500}\.py)\"?:(?P<line>\d{1,9}):(?P<column>\d{1,9})\)?: (?P<kind>error|warning): (?P<message>.*)"
+    r"(?:loc\(\")?(?P<file>[^:\"\n]{1,500}\.py)\"?:(?P<line>\d{1,9}):(?P<column>\d{1,9})\)?: "
+    r"(?P<kind>error|warning): (?P<message>.*)"
 )
 _CHECKER_CODE: Final = re.compile(r"  \[[\w-]{1,60}\]$")
 _RESOURCES: Final = re.compile(
-    r"out of resource: (?P<what>[\w ]{1,60}), Required: (?P<required>\d{1,18}), Hardware limit: (?P<limit>\d{1,18})"
+    r"out of resource: (?P<what>[\w ]{1,60}), Required: (?P<required>\d{1,18}), Hardware limit: "
+    r"(?P<limit>\d{1,18})"
 )
 _WAITS: Final = 40
 """Lines after which no caret is waited for: Triton shows twelve."""
@@ -123,7 +125,7 @@ class TritonParser(Parser):
 
 
 class TritonResourcesParser(Parser):
-    """``OutOfResources: out of resource: shared memory, Required: …, Hardware limit: …``, in bytes where it is memory."""
+    """``OutOfResources: out of resource: shared memory, Required: …, Hardware limit: …``."""
 
     signs = ("out of resource: ",)
 
