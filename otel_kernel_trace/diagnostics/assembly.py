@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from types import MappingProxyType
 from typing import Final
@@ -31,54 +31,54 @@ def assembled(parsers: Sequence[Parser]) -> tuple[Diagnostic, ...]:
                 there.append(finding)
             elif parser.precedence > precedence:
                 others[finding.log_line] = (parser.precedence, [finding])
-    specific = {number: findings for number, (_, findings) in others.items()}
+    known = {number: findings for number, (_, findings) in others.items()}
     kept: list[Finding] = []
-    for _, chain in groupby(raised, key=lambda each: each.chain):
-        kept += _of_chain(list(chain), specific)
-    kept += (finding for findings in specific.values() for finding in findings)
+    for _, exceptions in groupby(raised, key=lambda each: each.chain):
+        chain: list[Finding] = []
+        is_handled = False
+        for exception in exceptions:
+            chain = _followed(chain, exception, known.pop(exception.raised_at, []), is_handled=is_handled)
+            is_handled = exception.handled
+        kept += chain
+    kept += (finding for findings in known.values() for finding in findings)
     kept.sort(key=lambda finding: finding.log_line)
     return tuple(map(_diagnostic, kept))
 
 
-def _of_chain(chain: list[Raised], specific: dict[int, list[Finding]]) -> Iterable[Finding]:
-    """What remains of a chain of exceptions, the cause first.
+def _followed(
+    chain: list[Finding], exception: Raised, found: list[Finding], *, is_handled: bool
+) -> list[Finding]:
+    """A chain of exceptions, the cause first, with the next one.
 
-    An exception that another parser knows is that parser's finding, and the exceptions before it are its
-    cause. What it knows is taken out of ``specific``.
+    Args:
+        found: what a parser that knows the exception makes of it. Then it is that, and the exceptions
+            before it are its cause.
+        is_handled: whether it arose while the one before it was being handled.
     """
-    kept: list[Finding] = []
-    for place, exception in enumerate(chain):
-        known = specific.pop(exception.raised_at, None) if exception.raised_at else None
-        if known is None:
-            if kept and not (kept[-1].code in _LOOKUPS and chain[place - 1].handled):
-                exception.consequence = True
-            elif kept:
-                kept[-1].consequence = True
-            kept.append(exception)
-            continue
-        first = known[0]
-        before = [finding for finding in kept if isinstance(finding, Raised)]
-        for earlier in before:
-            first.note(f"{earlier.code}: {earlier.message}" if earlier.code else earlier.message)
-        kept = [finding for finding in kept if not isinstance(finding, Raised)]
-        same = next((finding for finding in kept if finding.tool == first.tool), None)
-        if same is not None:  # a kernel that calls another one: Triton says both
-            same.note(_where(first))
-            continue
-        first.log_line = min([exception.log_line, *(earlier.log_line for earlier in before)])
-        if first.file is None and first.line is None:
-            first.file, first.line = exception.file, exception.line
-            first.function = first.function or exception.function
-        elif exception.file is not None and first.file is None:
-            first.note(f"called at {exception.file}:{exception.line}")
-        first.consequence = first.consequence or bool(kept)
-        kept += known
-    return kept
-
-
-def _where(finding: Finding) -> str:
-    place = finding.file or finding.function or ""
-    return f"then in {place}:{finding.line}: {finding.message}"
+    if not found:
+        if chain and is_handled and chain[-1].code in _LOOKUPS:
+            chain[-1].consequence = True
+        elif chain:
+            exception.consequence = True
+        return [*chain, exception]
+    first = found[0]
+    causes = [finding for finding in chain if isinstance(finding, Raised)]
+    for cause in causes:
+        first.note(f"{cause.code}: {cause.message}" if cause.code else cause.message)
+    chain = [finding for finding in chain if not isinstance(finding, Raised)]
+    if any(
+        finding.tool == first.tool for finding in chain
+    ):  # a kernel that calls another one: Triton says both
+        chain[-1].note(f"then in {first.file or first.function}:{first.line}")
+        return chain
+    first.log_line = min(finding.log_line for finding in (exception, *causes))
+    if first.file is None and first.line is None:
+        first.file, first.line = exception.file, exception.line
+        first.function = first.function or exception.function
+    elif exception.file is not None and first.file is None:
+        first.note(f"called at {exception.file}:{exception.line}")
+    first.consequence = first.consequence or bool(chain)
+    return [*chain, *found]
 
 
 def _diagnostic(finding: Finding) -> Diagnostic:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+_OTHER_LANGUAGES: Final = (".cc", ".cpp", ".cxx", ".h", ".hpp", ".cu", ".pyx", ".pxi")
+"""TVM and Cython put their own frames between Python's."""
 _LIBRARIES: Final = (
     "site-packages",
     "dist-packages",
@@ -34,6 +36,10 @@ def users(frames: Sequence[Frame], is_syntax_error: bool = False) -> Frame | Non
     """
     if not frames:
         return None
-    own = (frame for frame in reversed(frames) if not any(part in frame.file for part in _LIBRARIES))
+    own = (
+        frame
+        for frame in reversed(frames)
+        if not frame.file.endswith(_OTHER_LANGUAGES) and not any(part in frame.file for part in _LIBRARIES)
+    )
     frame = frames[-1] if is_syntax_error else next(own, frames[-1])
     return frame._replace(function=None) if frame.function == "<module>" else frame

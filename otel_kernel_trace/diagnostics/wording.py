@@ -13,7 +13,7 @@ _QUOTES: Final = str.maketrans({"‘": "'", "’": "'", "“": "'", "”": "'", 
 
 _BY_WORD: Final[dict[str, list[tuple[int, str, Category]]]] = {}
 """Phrases with their place and category, by their longest word, which is quickly looked up."""
-_WORD: Final = re.compile(r"[a-z0-9_]+")
+_WORD: Final = re.compile(r"[a-z0-9]+")
 for _place, (_category, _phrases) in enumerate(BY_WORDS):
     for _phrase in _phrases:
         _BY_WORD.setdefault(max(_WORD.findall(_phrase), key=len), []).append((_place, _phrase, _category))
@@ -52,6 +52,7 @@ _NAMING: Final = frozenset(
         "to",
         "of",
         "for",
+        "option",
         "constructor",
     }
 )
@@ -88,6 +89,7 @@ _LEADS: Final = tuple(
 )
 """Words behind a quoted name, at the beginning of a message, that say that it is one."""
 _BARE: Final = re.compile(r"(\w{1,200}) is not defined")
+_SYMBOL: Final = re.compile(r"undefined symbol: ([^\s:,']{1,500})")
 _MISSING: Final = re.compile(r"([^\s:'][^:']{0,300}): No such file or directory")
 _FILE: Final = ("source file ", "can't open file ", "or directory: ")
 _NAME: Final = re.compile(r"operator ?[^\s\w(]{1,3}|[~\w:$.@+-]+|[^\s\w()]{1,3}$")
@@ -147,7 +149,7 @@ def identifier_of(message: str) -> str | None:
             return _bare_name(pieces[1])
         if pieces[2].startswith(" file not found"):
             return pieces[1]
-    bare = _BARE.match(text) or _MISSING.match(text)
+    bare = _BARE.match(text) or _MISSING.match(text) or _SYMBOL.search(text)
     return bare.group(1) if bare is not None else None
 
 

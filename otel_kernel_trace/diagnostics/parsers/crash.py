@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from otel_kernel_trace.diagnostics.exceptions import said
 from otel_kernel_trace.diagnostics.finding import Finding
 from otel_kernel_trace.diagnostics.frames import Frame, users
 from otel_kernel_trace.diagnostics.lines import Line
-from otel_kernel_trace.diagnostics.model import Category
 from otel_kernel_trace.diagnostics.parser import Parser
 
 _FATAL: Final = re.compile(r"Fatal Python error: (?P<message>.*)")
@@ -47,9 +47,9 @@ _ALONE: Final = re.compile(
     + r")(?: {0,30}\(core dumped\))?(?:  .{0,500})?$"
 )
 _STATUS: Final = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: (?:code|status|value))?|return(?:ed)?(?: with)? code"
+    r"\b(?:exit(?:ed)?(?: with)?(?: (?:code|status|value))?|return(?:ed)?(?: with)? code"
     r"|returned non-zero exit (?:status|code)|exitcode"
-    r"|rc|returncode)\s?[:=]?\s?(?P<status>-?\d{1,3})(?!\d)",
+    r"|returncode)\s?[:=]?\s?(?P<status>-?\d{1,3})(?!\d)",
     re.IGNORECASE,
 )
 _DIED: Final = re.compile(
@@ -143,9 +143,9 @@ class CrashParser(Parser):
             self._terminated = Finding("c++", "error", "crash", text, line.number, code="SIGABRT")
             self.findings.append(self._terminated)
             return True
-        elif "what():" in text and self._terminated is not None:
-            self._terminated.message = text.partition("what():")[2].strip() or self._terminated.message
-            self._terminated = None
+        elif "what():" in text and self._terminated is not None:  # whoever knows what it says has it
+            self._terminated.message = said(text).message or self._terminated.message
+            self._terminated.log_line = line.number
         elif _HEAP.match(text):
             self._crash(text, "SIGABRT", line.number)
         else:
@@ -178,12 +178,12 @@ class CrashParser(Parser):
                 return
             name = _SIGNALS.get(status - 128 if status > 128 else -status)
         if name is not None and name != "SIGTERM":
-            self._crash(text.strip(), name, number)
+            self._crash(said(text).message, name, number)
             self.findings[-1].consequence = True
 
-    def _crash(self, message: str, name: str, number: int, category: Category = "crash") -> None:
+    def _crash(self, message: str, name: str, number: int) -> None:
         finding = Finding(
-            "shell" if name != "SIGABRT" else "libc", "error", category, message, number, code=name
+            "shell" if name != "SIGABRT" else "libc", "error", "crash", message, number, code=name
         )
         if name == "SIGKILL":
             finding.note(_KILLED)

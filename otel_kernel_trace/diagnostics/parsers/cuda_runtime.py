@@ -23,7 +23,7 @@ _SAYS: Final = re.compile(
 _DEVICE_ASSERT: Final = re.compile(
     r"(?P<file>[^\s:]{1,500}):(?P<line>\d{1,9}): (?:"
     r"(?P<function>[^\n]{1,500}?): )?block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion "
-    r"[`'‘](?P<what>[^\n]{1,1000})['’] failed"
+    r"[`'‘](?P<what>[^\n]{1,1000})[`'’] failed"
 )
 _CODE: Final = re.compile(
     r"\b(?:cudaError\w{1,80}|CUDA_ERROR_\w{1,80}|CUBLAS_STATUS_\w{1,80}|CUDNN_STATUS_\w{1,80}|hipError\w{1,80})"
@@ -48,9 +48,11 @@ class CudaRuntimeParser(Parser):
         ", thread: [",
     )
 
+    precedence = 2
+
     def __init__(self) -> None:
         super().__init__()
-        self._asserted = 0
+        self._asserted: Finding | None = None
 
     def feed(self, line: Line) -> bool:
         asserted = _DEVICE_ASSERT.match(line.text)
@@ -83,14 +85,24 @@ class CudaRuntimeParser(Parser):
         return False
 
     def _assertion(self, found: re.Match[str], number: int) -> None:
-        last = self.findings[-1] if self.findings else None
-        message = f"Assertion '{found['what']}' failed"
-        if last is not None and self._asserted and last.message == message and last.file == found["file"]:
-            last.figures["threads"] = last.figures.get("threads", 1.0) + 1.0
+        """Every thread that fails says so: of the same assertion one is kept, and how many they were."""
+        message, last = f"Assertion '{found['what']}' failed", self._asserted
+        if last is not None and (last.message, last.file, last.line) == (
+            message,
+            found["file"],
+            int(found["line"]),
+        ):
+            last.figures["threads"] += 1.0
             return
-        self._asserted = number
-        finding = Finding(
-            "cuda", "error", "crash", message, number, file=found["file"], line=int(found["line"])
+        self._asserted = Finding(
+            "cuda",
+            "error",
+            "crash",
+            message,
+            number,
+            file=found["file"],
+            line=int(found["line"]),
+            function=found["function"],
+            figures={"threads": 1.0},
         )
-        finding.function = found["function"]
-        self.findings.append(finding)
+        self.findings.append(self._asserted)

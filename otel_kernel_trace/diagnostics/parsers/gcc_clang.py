@@ -91,7 +91,7 @@ class GccClangParser(Parser):
     def feed(self, line: Line) -> bool:
         text = line.text
         found = _MESSAGE.match(text) if ": " in text else None
-        if found is not None and not found["file"].endswith(_NOT_THEIRS) and "loc(" not in found["file"]:
+        if found is not None and _is_file(found["file"]):
             self._message(found, line)
             return False
         driver = _DRIVER.match(text)
@@ -178,3 +178,13 @@ class GccClangParser(Parser):
         for finding in reversed(self.findings[-counted:] if counted else []):
             if finding.file not in self._gcc_files:
                 finding.tool = "clang"
+
+
+def _is_file(name: str) -> bool:
+    """Whether a name before a number and a colon is a source file of theirs, and no time of the day."""
+    return (
+        any(sign in name for sign in "./\\<")
+        and not name.replace(".", "").isdigit()
+        and not name.endswith(_NOT_THEIRS)
+        and "loc(" not in name
+    )

@@ -19,7 +19,7 @@ _LINKER: Final = re.compile(
 )
 _IN_FUNCTION: Final = re.compile(r"in function [`'‘\"](?P<function>[^\n]{1,1000})['’\"]:$")
 _UNDEFINED: Final = re.compile(
-    r"(?P<file>[^:()\n]{1,500}):(?:\([^()\n]{1,200}\)|(?P<line>\d{1,9})): "
+    r"(?P<file>[^:()\n]{1,500})(?::(?:\([^()\n]{1,200}\)|(?P<line>\d{1,9})))?: "
     r"(?P<message>(?:undefined reference to|multiple definition of|warning: |relocation ).*)"
 )
 _SEVERITY: Final = re.compile(r"(?P<kind>fatal error|error|warning|fatal): ")
@@ -131,7 +131,7 @@ class LinkerParser(Parser):
 def _symbol(message: str) -> str | None:
     """A symbol as the linker writes it: it may be mangled, or have its arguments with it."""
     plain = unquoted(message)
-    for before in ("undefined reference to '", "multiple definition of '"):
+    for before in ("undefined reference to symbol '", "undefined reference to '", "multiple definition of '"):
         if plain.startswith(before):
             return plain[len(before) :].rpartition("'")[0] or None
     if plain.startswith("undefined symbol: "):

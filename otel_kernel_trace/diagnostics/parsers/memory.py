@@ -50,6 +50,8 @@ class OutOfMemoryParser(Parser):
         "memory exhausted",
     )
 
+    precedence = 2
+
     def feed(self, line: Line) -> bool:
         if line.text.startswith((" ", "\t")):
             return False

@@ -65,7 +65,7 @@ class NumbaParser(Parser):
             return False
         if self._waited == 1 and (self._step or not error.message):
             self._say(error, text.strip())
-        elif text.startswith("During: "):
+        elif text.startswith(("During: ", " >>> ")):
             error.note(text.strip())
         return True
 

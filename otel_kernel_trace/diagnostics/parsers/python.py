@@ -1,15 +1,15 @@
-"""Python's tracebacks, chained and grouped ones too, and its warnings.
+"""Python's tracebacks, chained and grouped ones too.
 
-https://docs.python.org/3/library/traceback.html https://docs.python.org/3/library/warnings.html
+https://docs.python.org/3/library/traceback.html
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from otel_kernel_trace.diagnostics.exceptions import Said, exception_line
-from otel_kernel_trace.diagnostics.finding import Finding, Raised
+from otel_kernel_trace.diagnostics.finding import Raised
 from otel_kernel_trace.diagnostics.frames import Frame, users
 from otel_kernel_trace.diagnostics.lines import Line
 from otel_kernel_trace.diagnostics.parser import Parser
@@ -29,6 +29,10 @@ _BUILTIN: Final = re.compile(
     r"[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt|Iteration|Group)$|[A-Z][a-z0-9]+[A-Z]\w*$"
 )
 _LOWER_CASE: Final = ("timeout", "error", "gaierror", "herror")
+_NAMED: Final = ("Error", "Exception")
+_PYTEST: Final = re.compile(r"(?P<file>[^\s:]{1,500}\.py):(?P<line>\d{1,9}): (?P<type>[A-Z]\w{1,100})$")
+_MESSAGE_LINES: Final = 2
+"""Lines after one that names an exception in which another name belongs to its message."""
 _STRANGE_LINES: Final = 400
 """Lines of others in the middle of a traceback after which the rest of it is not waited for."""
 
@@ -94,7 +98,7 @@ class PythonParser(Parser):
     The column of a syntax error is that in the line as Python shows it, without its indentation.
     """
 
-    signs = (_HEAD, 'File "', _CAUSE, _CONTEXT)
+    signs = (_HEAD, 'File "', _CAUSE, _CONTEXT, *(f"{name}: " for name in _NAMED), ".py:")
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,24 +115,38 @@ class PythonParser(Parser):
             self._open = _begun(text[:head], line.number)
             return True
         if self._open is None:
-            return self._between(text, line.number)
+            return self._between(text, line.number, is_pytest=line.log.startswith("E ", line.start))
         self._inside(self._open, text, line.number)
         return self._open is not None
 
     def finish(self) -> None:
         self._cut()
 
-    def _between(self, text: str, number: int) -> bool:
+    def _between(self, text: str, number: int, *, is_pytest: bool) -> bool:
         if _CAUSE in text or _CONTEXT in text:
             self._link = _CAUSE if _CAUSE in text else _CONTEXT
             return False
         found = _FRAME.match(text)
-        if (
-            found is not None and found["function"] is None
-        ):  # a syntax error that is reported without a traceback
+        if found is None:
+            self._bare(text, number, is_pytest=is_pytest)
+        elif found["function"] is None:  # a syntax error that is reported without a traceback
             self._open = _Traceback(number, "", tentative=True)
             self._open.frames.append(_frame(found))
         return self._open is not None
+
+    def _bare(self, text: str, number: int, *, is_pytest: bool) -> None:
+        """An exception without its traceback, and where pytest says that it came from."""
+        raised = exception_line(text)
+        last = self._last
+        if raised is None:
+            place = _PYTEST.match(text)
+            if place is not None and last is not None and last.file is None and last.code == place["type"]:
+                last.file, last.line = place["file"], int(place["line"])
+            return
+        is_named = (raised.type or "").endswith(_NAMED) and _is_exception(raised)
+        is_in_message = last is not None and number - last.raised_at <= _MESSAGE_LINES
+        if is_named and (raised.message or is_pytest) and not is_in_message:
+            self._raised(_Traceback(number, ""), raised, number)
 
     def _inside(self, traceback: _Traceback, text: str, number: int) -> None:
         body = traceback.body(text)
@@ -206,46 +224,6 @@ class PythonParser(Parser):
         self.findings.append(finding)
 
 
-class _Warned(NamedTuple):
-    file: str
-    line: int
-    type: str
-    message: str
-
-
-class PythonWarningParser(Parser):
-    """``file.py:12: UserWarning: message``."""
-
-    signs = ("Warning: ",)
-
-    def feed(self, line: Line) -> bool:
-        warned = _warned(line.text)
-        if warned is not None:
-            self.findings.append(
-                Finding(
-                    "python",
-                    "warning",
-                    category_of(warned.message),
-                    warned.message,
-                    line.number,
-                    file=warned.file,
-                    line=warned.line,
-                    code=warned.type,
-                )
-            )
-        return False
-
-
-def _warned(text: str) -> _Warned | None:
-    before, _, message = text.partition("Warning: ")
-    place, _, kind = before.rpartition(": ")
-    file, _, number = place.rpartition(":")
-    name = f"{kind.rpartition('.')[2]}Warning"
-    if not file or not number.isascii() or not number.isdigit() or len(number) > 9 or not name.isidentifier():
-        return None
-    return _Warned(file, int(number), name, message.strip())
-
-
 def _begun(before: str, number: int) -> _Traceback:
     if before.endswith("+ Exception Group "):
         return _Traceback(number, before[: -len("+ Exception Group ")] + "| ", is_group=True)
@@ -261,5 +239,5 @@ def _is_exception(raised: Said) -> bool:
     """Whether a word with a colon, between other tools' lines, names an exception."""
     module, _, name = (raised.type or "").rpartition(".")
     if module:
-        return name[:1].isupper() or name in _LOWER_CASE
+        return name.lstrip("_")[:1].isupper() or name in _LOWER_CASE
     return bool(_BUILTIN.match(name))

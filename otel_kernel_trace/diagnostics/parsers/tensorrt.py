@@ -26,9 +26,9 @@ _PLACE: Final = re.compile(
     r"(?P<function>[\w:~<>]{1,200})::(?P<line>\d{1,9})\] )?"
 )
 _NODE: Final = re.compile(
-    r"(?:for node|[Nn]ode:?|[Ll]ayer|[Tt]ensor:?) (?P<name>\{[^\n]{1,500}\}|[^\s,]{1,300})"
+    r"(?:for node|[Nn]ode:|for [Ll]ayer|[Ll]ayer:|for tensor|[Tt]ensor:) "
+    r"(?P<name>\{[^\n]{1,500}\}|[^\s,]{1,300})"
 )
-_BY_CODE: Final = {"4": "API usage", "9": "internal"}
 
 
 class TensorRtParser(Parser):
