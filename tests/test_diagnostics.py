@@ -42,7 +42,9 @@ def test_every_log_gives_exactly_what_stands_beside_it(path: Path) -> None:
 
 
 def test_every_category_of_a_log_is_one_of_the_list() -> None:
-    found = {diagnostic.category for path in LOGS for diagnostic in parse_diagnostics(path.read_bytes().decode())}
+    found = {
+        diagnostic.category for path in LOGS for diagnostic in parse_diagnostics(path.read_bytes().decode())
+    }
     assert found <= set(CATEGORIES)
     assert found >= {"syntax", "undefined_name", "type", "shape", "resource", "numeric_mismatch"}
     assert found >= {"crash", "timeout", "out_of_memory", "environment", "other"}
@@ -66,7 +68,10 @@ def test_json_and_text_of_the_same_compiler_have_the_same_signatures() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("/tmp/a1/k.cu(3): error: identifier \"x\" is undefined", "/tmp/b2/k.cu(9): error: identifier \"x\" is undefined"),
+        (
+            '/tmp/a1/k.cu(3): error: identifier "x" is undefined',
+            '/tmp/b2/k.cu(9): error: identifier "x" is undefined',
+        ),
         ("a.c:1:2: error: ‘x’ undeclared", "b.c:3:4: error: 'x' undeclared"),
         (
             "nvlink error   : Undefined reference to '_Z1f' in '/tmp/tmpxft_1_0-1_d.o'",
@@ -138,7 +143,9 @@ def test_text_that_reports_nothing_gives_nothing(text: str) -> None:
     assert parse_diagnostics(text) == ()
 
 
-@pytest.mark.parametrize("prefix", ["[rank0]: ", "2026-11-20 10:00:00,123 ERROR ", "(EngineCore pid=12) ", "E       "])
+@pytest.mark.parametrize(
+    "prefix", ["[rank0]: ", "2026-11-20 10:00:00,123 ERROR ", "(EngineCore pid=12) ", "E       "]
+)
 def test_what_a_logger_puts_in_front_hides_nothing(prefix: str) -> None:
     lines = log("nvcc_undefined_identifier").splitlines(keepends=True)
     found = parse_diagnostics("".join(prefix + line for line in lines))

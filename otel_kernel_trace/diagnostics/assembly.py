@@ -82,16 +82,17 @@ def _followed(
 
 
 def _diagnostic(finding: Finding) -> Diagnostic:
+    message = finding.message or finding.severity  # the log ends in the middle of a line
     return Diagnostic(
         tool=finding.tool,
         severity=finding.severity,
         category=finding.category,
-        message=finding.message,
+        message=message,
         file=finding.file,
         line=finding.line,
         column=finding.column,
         identifier=finding.identifier,
-        signature=signature(finding.tool, finding.category, finding.message),
+        signature=signature(finding.tool, finding.category, message),
         code=finding.code,
         function=finding.function,
         log_line=finding.log_line,

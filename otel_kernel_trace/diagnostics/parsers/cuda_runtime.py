@@ -53,6 +53,7 @@ class CudaRuntimeParser(Parser):
     def __init__(self) -> None:
         super().__init__()
         self._asserted: Finding | None = None
+        self._asserted_at = 0
 
     def feed(self, line: Line) -> bool:
         asserted = _DEVICE_ASSERT.match(line.text)
@@ -87,11 +88,9 @@ class CudaRuntimeParser(Parser):
     def _assertion(self, found: re.Match[str], number: int) -> None:
         """Every thread that fails says so: of the same assertion one is kept, and how many they were."""
         message, last = f"Assertion '{found['what']}' failed", self._asserted
-        if last is not None and (last.message, last.file, last.line) == (
-            message,
-            found["file"],
-            int(found["line"]),
-        ):
+        is_next, self._asserted_at = number == self._asserted_at + 1, number
+        place = (found["file"], int(found["line"]))
+        if is_next and last is not None and last.message == message and (last.file, last.line) == place:
             last.figures["threads"] += 1.0
             return
         self._asserted = Finding(

@@ -76,6 +76,7 @@ class GccClangParser(Parser):
     signs = (
         *(f": {kind}: " for kind in _KINDS),
         " generated",
+        "compilation terminated",
         "In file included from ",
         ": In ",
         ": At global scope",
@@ -87,6 +88,7 @@ class GccClangParser(Parser):
         self._functions: dict[str, str | None] = {}
         self._context: list[str] = []
         self._gcc_files: set[str] = set()
+        self._undecided: list[Finding] = []
 
     def feed(self, line: Line) -> bool:
         text = line.text
@@ -97,6 +99,8 @@ class GccClangParser(Parser):
         driver = _DRIVER.match(text)
         if driver is not None:
             self._driver(driver, line)
+        elif text.startswith("compilation terminated"):  # gcc's
+            self._undecided.clear()
         elif " generated" in text:
             self._closing(text.strip())
         elif text.startswith("In file included from ") or any(words in text for words in _REQUIRED):
@@ -107,8 +111,6 @@ class GccClangParser(Parser):
 
     def _message(self, found: re.Match[str], line: Line) -> None:
         file = found["file"]
-        if file.startswith("ld"):
-            return  # a linker's
         message = found["message"].strip()
         if found["kind"] == "note":
             if self.findings:
@@ -120,6 +122,7 @@ class GccClangParser(Parser):
         finding.column = int(found["column"]) if found["column"] else None
         finding.function = self._functions.get(file)
         self.findings.append(finding)
+        self._undecided.append(finding)
 
     def _driver(self, found: re.Match[str], line: Line) -> None:
         message = found["message"].strip()
@@ -175,9 +178,10 @@ class GccClangParser(Parser):
         if found is None:
             return
         counted = int(found.group(1) or 0) + int(found.group(2) or 0)
-        for finding in reversed(self.findings[-counted:] if counted else []):
+        for finding in self._undecided[-counted:] if counted else []:
             if finding.file not in self._gcc_files:
                 finding.tool = "clang"
+        self._undecided.clear()
 
 
 def _is_file(name: str) -> bool:

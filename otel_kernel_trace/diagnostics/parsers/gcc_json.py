@@ -91,6 +91,8 @@ def _message(document: dict[str, object]) -> Finding | None:
     if kind not in ("error", "fatal error", "warning", "sorry, unimplemented", "internal compiler error"):
         return None
     text = _text(document["message"])
+    if not text:
+        return None
     option = document.get("option")
     finding = _finding(
         "warning" if kind == "warning" else "error", text, option if isinstance(option, str) else None
@@ -110,9 +112,12 @@ def _result(result: dict[str, object]) -> Finding | None:
     message = result.get("message")
     if level not in ("error", "warning") or not isinstance(message, dict):
         return None
+    text = _text(message.get("text"))
+    if not text:
+        return None
     rule = result.get("ruleId")
     code = rule if isinstance(rule, str) and rule.startswith("-") else None
-    finding = _finding("warning" if level == "warning" else "error", _text(message.get("text")), code)
+    finding = _finding("warning" if level == "warning" else "error", text, code)
     for location in _dicts(result.get("locations"))[:1]:
         physical = location.get("physicalLocation")
         if isinstance(physical, dict):

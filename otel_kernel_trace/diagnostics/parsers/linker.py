@@ -80,6 +80,7 @@ class LinkerParser(Parser):
         if located is not None:
             self._found(located["message"], line, located["file"].rpartition(": ")[2], located["line"])
         elif linker is not None:
+            self._function = None
             self._bare(text, linker["linker"], line)
         return False
 
@@ -97,7 +98,6 @@ class LinkerParser(Parser):
         finding.consequence = linker == "collect2" or message.startswith(
             ("final link failed", "symbol(s) not found")
         )
-        finding.function = None
 
     def _found(self, message: str, line: Line, file: str | None, number: str | None) -> None:
         message = message.strip()

@@ -115,38 +115,41 @@ class PythonParser(Parser):
             self._open = _begun(text[:head], line.number)
             return True
         if self._open is None:
-            return self._between(text, line.number, is_pytest=line.log.startswith("E ", line.start))
+            return self._between(line)
         self._inside(self._open, text, line.number)
         return self._open is not None
 
     def finish(self) -> None:
         self._cut()
 
-    def _between(self, text: str, number: int, *, is_pytest: bool) -> bool:
+    def _between(self, line: Line) -> bool:
+        text = line.text
         if _CAUSE in text or _CONTEXT in text:
             self._link = _CAUSE if _CAUSE in text else _CONTEXT
             return False
         found = _FRAME.match(text)
         if found is None:
-            self._bare(text, number, is_pytest=is_pytest)
+            self._bare(line)
         elif found["function"] is None:  # a syntax error that is reported without a traceback
-            self._open = _Traceback(number, "", tentative=True)
+            self._open = _Traceback(line.number, "", tentative=True)
             self._open.frames.append(_frame(found))
         return self._open is not None
 
-    def _bare(self, text: str, number: int, *, is_pytest: bool) -> None:
+    def _bare(self, line: Line) -> None:
         """An exception without its traceback, and where pytest says that it came from."""
-        raised = exception_line(text)
+        raised = exception_line(line.text)
         last = self._last
         if raised is None:
-            place = _PYTEST.match(text)
+            place = _PYTEST.match(line.text)
             if place is not None and last is not None and last.file is None and last.code == place["type"]:
                 last.file, last.line = place["file"], int(place["line"])
             return
         is_named = (raised.type or "").endswith(_NAMED) and _is_exception(raised)
-        is_in_message = last is not None and number - last.raised_at <= _MESSAGE_LINES
-        if is_named and (raised.message or is_pytest) and not is_in_message:
-            self._raised(_Traceback(number, ""), raised, number)
+        is_in_message = last is not None and 0 < line.number - last.raised_at <= _MESSAGE_LINES
+        if is_in_message and not line.log.endswith("\n\n", 0, line.start):
+            return
+        if is_named and (raised.message or line.log.startswith("E ", line.start)):
+            self._raised(_Traceback(line.number, ""), raised, line.number)
 
     def _inside(self, traceback: _Traceback, text: str, number: int) -> None:
         body = traceback.body(text)
