@@ -224,6 +224,23 @@ class TestWhatIsTold:
         text = json.dumps(timeline)
         assert not any(secret in text for secret in ("the prompt", "the code", "the thought"))
 
+    def test_stages_nest_in_threads_of_their_own(self, tmp_path: Path) -> None:
+        provider = _provider(tmp_path)
+        with KernelTracer("swish", "7", provider) as tracer, tracer.verifier():
+            with tracer.stage("compile", input=7), tracer.stage("lower"):
+                pass
+            tracer.run(["sh", "-c", "exit 3"])
+        done, timeline = _written(tmp_path)
+        assert (done.actions, done.stages) == (1, 3)
+        assert list(_names(timeline, "thread").values()) == ["task", "actions", "stages"]
+        compile_, lower, command = (_slices(timeline, name)[0] for name in ("compile", "lower", "sh"))
+        assert compile_["tid"] == lower["tid"] == command["tid"]
+        assert compile_["args"]["input_bytes"] == 7
+        assert compile_["args"]["cpu_seconds"] >= 0
+        assert command["args"]["command"] == "sh -c exit 3"
+        assert (command["args"]["exit_code"], command["args"]["error"]) == (3, "exit status 3")
+        assert command["cname"] == "terrible"
+
     def test_tokens_and_model(self, tmp_path: Path) -> None:
         given = {
             "gen_ai.response.model": "m",
@@ -334,15 +351,15 @@ class TestLanes:
         spans = []
         for number, (start, duration, parent, has_ended) in enumerate(drawn, 1):
             end = start + duration if has_ended else None
-            is_call = parent % 3 == 2
-            given = {"kernel_trace.action_type": None, "gen_ai.operation.name": "chat"} if is_call else {}
+            others = [{}, {"kernel_trace.stage": "compile"}, {"gen_ai.operation.name": "chat"}]
+            given = {"kernel_trace.action_type": None, **others[parent % 3]} if parent % 3 else {}
             spans.append(_span(number, start, end, parent=parent or None, attributes=given))
         random.Random(seed).shuffle(spans)
         log_dir = tmp_path_factory.mktemp("trees") / "tree"
         _write_index(log_dir, *spans)
         done, timeline = _written(log_dir)
         shown = [event for event in _slices(timeline) if event["cat"] != "task"]
-        assert done.actions + done.model_calls == len(shown)
+        assert done.actions + done.stages + done.model_calls == len(shown)
 
 
 class TestWhatHasNotEnded:

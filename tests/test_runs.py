@@ -191,3 +191,8 @@ def test_a_compiler_that_refuses_a_kernel(tracer: KernelTracer, seen: InMemorySp
     assert "entry" in bad.stderr
     assert bad.macros == ("PROFILE",)
     assert _given(seen)["kernel_trace.stage.stderr"] == bad.stderr
+    error = bad.diagnostics[-1]
+    assert (error.tool, error.category, error.identifier) == ("gcc", "undefined_name", "entry")
+    assert (error.file, error.line) == ("<stdin>", 2)
+    assert diagnostics_in(_span(seen).events) == bad.diagnostics
+    assert _given(seen)["kernel_trace.diagnostic.identifier"] == "entry"

@@ -165,8 +165,8 @@ def of_stage(placed: PlacedStage) -> dict[str, Json]:
             name: {"path": part.path or None, "size": part.size, "sha256": part.sha256 or None}
             for name, part in stage.outputs.items()
         },
-        "diagnostics": [_of_fields(one) for one in stage.diagnostics],
-        "resources": [_of_fields(one) for one in stage.resources],
+        "diagnostics": [of_diagnostic(one) for one in stage.diagnostics],
+        "resources": [of_resources(one) for one in stage.resources],
         "builder": _json_of(stage.builder),
         "builder_lines": _json_of(stage.builder_lines),
         "trace_id": stage.trace_id,
@@ -264,10 +264,6 @@ def _of_stats(stats: Stats) -> dict[str, Json]:
         "median_steps_to_pass": stats.steps,
         "median_tokens_to_pass": stats.tokens,
     }
-
-
-def _of_fields(value: Diagnostic | KernelResources) -> Json:
-    return {field.name: _json_of(getattr(value, field.name)) for field in dataclasses.fields(value)}
 
 
 def _json_of(value: object) -> Json:
