@@ -50,7 +50,7 @@ def work_under(
     span: Span,
     task: CurrentTask,
     error_log: str | None = None,
-    before_end: Callable[[Span], None] | None = None,
+    before_end: Callable[[Span], int | None] | None = None,
 ) -> Iterator[None]:
     """Have a span be the current one as long as work goes on, and end it then.
 
@@ -60,7 +60,8 @@ def work_under(
         span: just started.
         task: that the work is of.
         error_log: name of the attribute that has the traceback of an exception, where it is not given.
-        before_end: called with the span right before it ends; must not raise.
+        before_end: called with the span right before it ends; must not raise. What it returns is when
+            the work ended, in nanoseconds since 1970; None for now.
     """
     token: Token[Context] | None = attach(set_value(_TASK, task, trace.set_span_in_context(span)))
     try:
@@ -84,9 +85,7 @@ def work_under(
     finally:
         if token is not None:
             detach(token)
-        if before_end is not None:
-            before_end(span)
-        span.end()
+        span.end(None if before_end is None else before_end(span))
 
 
 def _traceback_of(error: BaseException) -> str:

@@ -89,6 +89,7 @@ def run(
         if content:
             stage.input(content)
         ended = run_command(words, timeout=timeout, cwd=cwd, env=env, content=content)
+        stage.stop()
         done = _run_of(words, macros, ended, timeout)
         _record(stage, done, ended)
     return done

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -37,7 +38,8 @@ class Stage:
         self.noted: dict[str, AttributeValue | None] = {}
         """Attributes that the span gets at the stage's end, instead of what is measured around it; None for
         those that it is not to have."""
-        self._is_recording = span.is_recording()
+        self._before = usage_now() if span.is_recording() else None
+        self._ended: int | None = None
 
     def input(self, *given: Sized) -> None:
         """Note what goes in; only its size is kept. Sizes of several add up.
@@ -52,11 +54,36 @@ class Stage:
         self._add(attributes.STAGE_OUTPUT_SIZE, given)
 
     def _add(self, name: str, given: tuple[Sized, ...]) -> None:
-        if self._is_recording:
+        if self._before is not None:
             so_far = self.noted.get(name)
             sizes = [size for one in given if (size := _size(one)) is not None]
             if sizes:
                 self.noted[name] = sum(sizes, so_far if isinstance(so_far, int) else 0)
+
+    def stop(self) -> None:
+        """Say that the work is done: what comes until the stage's end is no part of its time.
+
+        Reading the log of what was compiled, as a rule.
+        """
+        if self._before is None or self._ended is not None:
+            return
+        self._ended, used = time.time_ns(), used_since(self._before)
+        measured = {
+            attributes.STAGE_CPU_TIME: used.cpu_time,
+            attributes.STAGE_CHILDREN_CPU_TIME: used.children_cpu_time,
+            attributes.STAGE_PEAK_MEMORY: used.peak_memory,
+        }
+        self.noted = {**measured, **self.noted}
+
+    def end(self, span: Span) -> int | None:
+        """Put on the span what is known of the stage.
+
+        Returns:
+            When it ended, in nanoseconds since 1970.
+        """
+        self.stop()
+        set_attributes(span, {key: value for key, value in self.noted.items() if value is not None})
+        return self._ended
 
 
 class Place(NamedTuple):
@@ -106,26 +133,15 @@ def stage_at(
     of_stage = {**attributes.of_stage(task.op_name, task.task_id, name), **(given or {})}
     span = start_span(task.tracer, name, place.context, of_stage)
     begun = Stage(span, name)
-    with work_under(span, task):
-        if not span.is_recording():
-            yield begun
-            return
-        before = usage_now()
-        try:
-            if input is not None:
-                begun.input(input)
-            if output is not None:
-                begun.output(output)
-            yield begun
-        finally:
-            used = used_since(before)
-            measured = {
-                attributes.STAGE_CPU_TIME: used.cpu_time,
-                attributes.STAGE_CHILDREN_CPU_TIME: used.children_cpu_time,
-                attributes.STAGE_PEAK_MEMORY: used.peak_memory,
-                **begun.noted,
-            }
-            set_attributes(span, {key: value for key, value in measured.items() if value is not None})
+    if not span.is_recording():
+        yield begun
+        return
+    with work_under(span, task, before_end=begun.end):
+        if input is not None:
+            begun.input(input)
+        if output is not None:
+            begun.output(output)
+        yield begun
 
 
 def _size(one: Sized) -> int | None:

@@ -157,6 +157,21 @@ def test_what_has_no_size_is_refused(tracer: KernelTracer) -> None:
         stage.input(None)  # type: ignore[arg-type]  # what is refused
 
 
+def test_what_comes_after_the_work_is_no_part_of_its_time(
+    tracer: KernelTracer, seen: InMemorySpanExporter
+) -> None:
+    with tracer.stage("s") as stage:
+        stage.stop()
+        stopped = time.time_ns()
+        _burn(0.05)
+        stage.output(5)
+    span = _span(seen, "s")
+    assert span.end_time is not None
+    assert span.end_time <= stopped
+    assert _given(span)["kernel_trace.stage.cpu_time"] < 0.05  # type: ignore[operator]  # a float
+    assert _given(span)["kernel_trace.stage.output_size"] == 5
+
+
 def test_an_exception_leaves_its_mark_and_passes_on(tracer: KernelTracer, seen: InMemorySpanExporter) -> None:
     with pytest.raises(ZeroDivisionError), tracer.stage("outer"), tracer.stage("inner"):
         _ = 1 / 0
