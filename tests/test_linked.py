@@ -690,3 +690,19 @@ class TestEnvironment:
         assert exporter.export([action_span()]) is SpanExportResult.FAILURE
         assert len(caplog.records) == 1
         assert "RecursionError" not in caplog.text
+
+
+def test_what_a_command_wrote_is_cut_and_its_tree_has_it_whole(
+    tmp_path: Path, sent: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(KernelTraceSpanProcessor(KernelTraceSpanExporter(tmp_path)))
+    provider.add_span_processor(SimpleSpanProcessor(LinkedSpanExporter(sent, CHARS)))
+    with KernelTracer("o", "1", provider) as tracer:
+        tracer.run(["sh", "-c", "yes | head -c 3000; yes | head -c 3000 >&2"])
+    span = sent.get_finished_spans()[0]
+    assert span.attributes is not None
+    for name in ("kernel_trace.stage.stdout", "kernel_trace.stage.stderr"):
+        assert span.attributes[name] == "y\n" * (CHARS // 2)
+        assert span.attributes[f"{name}.size"] == 3000
+    assert not caplog.messages
