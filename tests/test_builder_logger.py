@@ -82,6 +82,8 @@ def test_each_line_is_an_event_with_what_it_tells(spans: Spans) -> None:
         logger.log(3, "RoPE configured, context length 2048")
         logger.log(2, REFUSED)
         logger.log(4, "Original: 53 layers")
+        logger.log(4, "ConvReluFusion: Fusing A with B")
+        logger.log(4, "Tactic: 1002 time 0.059")
         logger.log(4, "plain and verbose")
     assert events_of(spans["build"]) == [
         {"severity": "INFO", "message": "RoPE configured, context length 2048"},
@@ -98,6 +100,13 @@ def test_each_line_is_an_event_with_what_it_tells(spans: Spans) -> None:
             "kind": "layers",
             "layers": 53,
             "pass": "original",
+        },
+        {
+            "severity": "VERBOSE",
+            "message": "ConvReluFusion: Fusing A with B",
+            "kind": "fusion_made",
+            "fused": "A with B",
+            "rule": "ConvReluFusion",
         },
     ]
 
@@ -239,19 +248,28 @@ def test_wrong_arguments_are_refused() -> None:
         TracingLogger(max_events=-1)
 
 
-@pytest.mark.parametrize("noise", ["w", "i", "e", "refused"])
+@pytest.mark.parametrize("noise", ["w", "i", "e", "v", "refused", "fused"])
 def test_notable_lines_have_room_however_many_others_there_are(spans: Spans, noise: str) -> None:
-    says = {"w": (2, "slow"), "i": (3, "hello"), "e": (1, "bad"), "refused": (4, REFUSED)}[noise]
+    says = {
+        "w": (2, "slow"),
+        "i": (3, "hello"),
+        "e": (1, "bad"),
+        "v": (4, "Running: ConvReluFusion on a"),
+        "refused": (4, REFUSED),
+        "fused": (4, "Fusing A with B"),
+    }[noise]
     told = [
         (1, "the error"),
         (2, "the warning"),
         (4, "Cannot fuse C: late"),
+        (4, "Fusing C with D"),
+        (3, "RoPE configured"),
         (4, "Original: 2 layers"),
         (3, "Total Activation Memory: 5 bytes"),
         (3, "Engine generation completed in 2 seconds."),
     ]
     with spans.tracer.start_as_current_span("build"):
-        logger = TracingLogger()
+        logger = TracingLogger(level="verbose")
         for _ in range(5000):
             logger.log(*says)
         for line in told:
@@ -260,10 +278,16 @@ def test_notable_lines_have_room_however_many_others_there_are(spans: Spans, noi
     assert span.dropped_events == 0
     assert len(span.events) <= 96
     kinds = [event["message"] for event in events_of(span)]
-    own = {"w": "the warning", "i": None, "e": "the error", "refused": "Cannot fuse C: late"}[noise]
-    assert all(message in kinds for _, message in told if message != own)
-    assert figures_of(span)["lines"] == 5006
-    assert str(figures_of(span)["log"]).count("\n") == 5006
+    own = {
+        "w": "the warning",
+        "i": "RoPE configured",
+        "e": "the error",
+        "refused": "Cannot fuse C: late",
+        "fused": "Fusing C with D",
+    }.get(noise)
+    assert [message for _, message in told if message not in kinds] == ([own] if own else [])
+    assert figures_of(span)["lines"] == 5008
+    assert str(figures_of(span)["log"]).count("\n") == 5008
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 10, 128, 1000])

@@ -14,7 +14,7 @@ MOST_END: Final = 24 * 1024 * 1024
 _CHUNK = 64 * 1024
 _LONGEST_LINE = 1024 * 1024
 
-Group = Literal["error", "warning", "refused", "layers", "memory", "outcome", "ordinary"]
+Group = Literal["error", "warning", "refused", "layers", "memory", "outcome", "decision", "said", "ordinary"]
 
 _GROUPS: Final[dict[str | None, Group]] = {
     "fusion_refused": "refused",
@@ -24,8 +24,20 @@ _GROUPS: Final[dict[str | None, Group]] = {
     "no_implementation": "outcome",
     "version": "outcome",
     "precision": "outcome",
+    "fusion_made": "decision",
+    "tactic_chosen": "decision",
+    "tactic_skipped": "decision",
 }
-_NOTABLE: Final[tuple[Group, ...]] = ("error", "warning", "refused", "layers", "memory", "outcome")
+_NOTABLE: Final[tuple[Group, ...]] = (
+    "error",
+    "warning",
+    "refused",
+    "layers",
+    "memory",
+    "outcome",
+    "decision",
+    "said",
+)
 
 
 def group_of(line: BuilderLine) -> Group:
@@ -35,35 +47,37 @@ def group_of(line: BuilderLine) -> Group:
     group = _GROUPS.get(line.kind)
     if group is not None:
         return group
-    return "warning" if line.severity == "WARNING" else "ordinary"
+    if line.severity == "WARNING":
+        return "warning"
+    return "said" if line.severity == "INFO" else "ordinary"
 
 
 class Room:
     """Places for events. A span drops its oldest events at a limit, so there are never more.
 
     A tenth is kept free for each group of notable lines, however many of the others there
-    are, and two tenths are the most that ordinary lines get; the rest goes to the notable
-    that come first.
+    are; the rest goes to those that come first, of which ordinary ones get a tenth at most.
     """
 
     def __init__(self, places: int) -> None:
         self._free = places
         tenth = max(places // 10, 1)
         self._reserved = dict.fromkeys(_NOTABLE, tenth)
-        self._ordinary = 2 * tenth
+        self._ordinary = tenth
 
     def takes(self, group: Group) -> bool:
         """Whether there is a place; it is taken then."""
+        kept = sum(self._reserved.values())
         if group == "ordinary":
-            if self._ordinary <= 0 or self._free <= sum(self._reserved.values()):
+            if self._ordinary <= 0 or self._free <= kept:
                 return False
             self._ordinary -= 1
-        else:
-            others = sum(self._reserved.values()) - self._reserved[group]
-            # Where there are fewer places than groups, who comes first is served.
-            if self._free <= 0 or (self._reserved[group] == 0 and self._free <= others):
+        elif self._reserved[group]:
+            if self._free <= 0:  # fewer places than groups
                 return False
-            self._reserved[group] = max(self._reserved[group] - 1, 0)
+            self._reserved[group] -= 1
+        elif self._free <= kept:
+            return False
         self._free -= 1
         return True
 

@@ -41,11 +41,12 @@ class TracingLogger(logging.Handler):
 
     Of each span's lines it keeps the figures of a :class:`~otel_kernel_trace.builder.BuilderSummary`,
     the whole text (``kernel_trace.builder.log``: the first 8 Mi and the last 24 Mi characters,
-    and between them how much was cut), and events ``kernel_trace.builder``. Of lines at or
-    above ``level``, and of those that tell of refused fusions, layers, memory, engine time or
-    missing implementations at any level, so many become events that the span never drops one:
-    each of these groups has room kept for it. Figures and text are put on the span just before
-    it ends, and by :meth:`flush`. Until then they are in memory: SIGKILL takes them.
+    and between them how much was cut), and events ``kernel_trace.builder``. Events are the
+    lines that tell something (see :class:`~otel_kernel_trace.builder.BuilderLine`), and others
+    at or above ``level``; so many that the span drops none, with room kept for errors,
+    warnings, refused fusions, layers, memory, outcomes and decisions each. Figures and text
+    are put on the span just before it ends, and by :meth:`flush`. Until then they are in
+    memory: SIGKILL takes them.
 
     Needs no TensorRT. Where a program has imported it, the logger is a ``tensorrt.ILogger``,
     too; import it before making the logger. Thread-safe, usable in a forked child, which
@@ -53,8 +54,8 @@ class TracingLogger(logging.Handler):
     counted in :attr:`lost`.
 
     Args:
-        level: the lowest severity that becomes events: ``error``, ``warning``, ``info`` or
-            ``verbose``.
+        level: the lowest severity at which any line is an event: ``error``, ``warning``,
+            ``info`` or ``verbose``.
         max_events: the most events on a span; default: three quarters of the span's limit,
             which is 128 where nobody says otherwise.
 
@@ -157,9 +158,8 @@ class TracingLogger(logging.Handler):
             self._tally.add(line)
             span, book = self._accounts.here()
             book.add(line)
-            group = group_of(line)
-            is_shown = severity in self._shown or group not in ("ordinary", "warning")
-            shown = is_shown and book.room.takes(group)
+            is_shown = severity in self._shown or line.kind not in (None, "tactic_timed")
+            shown = is_shown and book.room.takes(group_of(line))
             if shown and span is None:
                 book.waiting.append((_event(line), time.time_ns()))
             waiting, book.waiting = (book.waiting, []) if span and book.waiting else ([], book.waiting)
