@@ -524,6 +524,18 @@ def test_where_tensorrt_is_imported_it_is_one_of_its_loggers(monkeypatch: pytest
         assert logger.summary.lines == 1
 
 
+def test_a_tensorrt_whose_logger_has_no_constructor_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(self: object) -> None:
+        raise TypeError("ILogger: No constructor defined!")
+
+    module = ModuleType("tensorrt")
+    module.ILogger = type("ILogger", (), {"__init__": none})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tensorrt", module)
+    logger = TracingLogger()
+    logger.info("a")
+    assert logger.summary.lines == 1
+
+
 def test_the_real_tensorrt_takes_it(spans: Spans) -> None:
     tensorrt = pytest.importorskip("tensorrt")
     logger = TracingLogger()

@@ -8,6 +8,7 @@ never loads TensorRT: whoever has a builder has imported it.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Final, Literal, TypeVar
 
@@ -36,7 +37,8 @@ def construct_interface(instance: object, interface: Interface) -> None:
     """Call the constructor of the interface that ``instance`` has, if it has one."""
     base = _base(interface)
     if base is not None and isinstance(instance, base):
-        base.__init__(instance)  # type: ignore[misc]  # of that very class
+        with contextlib.suppress(TypeError):  # TensorRT 7 has none, and takes no logger of anybody's
+            base.__init__(instance)  # type: ignore[misc]  # of that very class
 
 
 def _base(interface: Interface) -> type | None:
