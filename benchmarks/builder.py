@@ -5,7 +5,8 @@
 
 The lines are a verbose build of TensorRT's: one in eight tells of a fusion, half of tactics that
 were timed, the others are only read. All loggers take the same lines in one process, in turn, in
-several rounds; the table has medians, the span's end with all that is put on it included.
+several rounds; the table has medians, the span's end with all that is put on it included. Logs
+that a stranger made to hurt take no longer than others of their size.
 """
 
 from __future__ import annotations
@@ -40,6 +41,15 @@ _SHAPES: tuple[Line, ...] = (
     (3, "Set shape of input tensor input_{n} for optimization profile 0 to: MIN=1x3x224x224 OPT=1x3x224x224"),
 )
 _LETTERS = "FEWIV"
+_HOSTILE: dict[str, Callable[[int], str]] = {
+    "one line of a fusion": lambda n: "Fusing " * (n // 7),
+    "refusals that come to nothing": lambda n: ("cannot " * 500 + "fus\n") * (n // 3504),
+    "memory without an end": lambda n: ("[MemUsageChange] a: CPU " + "GPU +" * 800 + "\n") * (n // 4025),
+    "brackets": lambda n: "[" * n,
+    "tags": lambda n: "[TRT] [V] \n" * (n // 11),
+    "colours": lambda n: ("\x1b[0m" * 1000 + "\n") * (n // 4001),
+    "line ends": lambda n: "\n" * n,
+}
 _tracer = TracerProvider(shutdown_on_exit=False).get_tracer("benchmark")
 
 
@@ -117,6 +127,9 @@ def main() -> None:
     for log in (short, short * 2):
         taken = statistics.median(seconds(partial(read_log, log)) for _ in range(3))
         print(f"read_log, {len(log) / 1e6:.1f} MB: {taken:.2f} s")
+    for name, shape in _HOSTILE.items():
+        log = shape(10_000_000)
+        print(f"read_log, {len(log) / 1e6:.1f} MB of {name}: {seconds(partial(read_log, log)):.2f} s")
     for number in (len(lines), 10 * len(lines)):
         many = lines_of(number)
         chars = sum(len(message) for _, message in many) / 1e6

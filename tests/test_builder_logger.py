@@ -15,12 +15,14 @@ from types import ModuleType
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import Tracer
 
-from otel_kernel_trace import KernelTracer, TracingLogger, configure
+from otel_kernel_trace import KernelTracer, LinkedSpanExporter, TracingLogger, configure
 from otel_kernel_trace.builder import read_line, read_log
 from otel_kernel_trace.builder.book import LogText
 from otel_kernel_trace.builder.logger import severity_of
@@ -336,6 +338,27 @@ def test_lines_without_a_span_wait_for_the_first(spans: Spans) -> None:
     assert figures_of(spans["second"])["log"] == "[I] between\n[I] again\n"
 
 
+def test_lines_under_a_span_that_is_not_recorded_are_in_the_summary_alone(spans: Spans) -> None:
+    unsampled = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False).get_tracer("test")
+    with spans.tracer.start_as_current_span("build"):
+        logger = TracingLogger()
+        with unsampled.start_as_current_span("left out", context=Context()):
+            logger.error("not here")
+        logger.error("here")
+    assert messages_of(spans["build"]) == ["here"]
+    assert figures_of(spans["build"])["errors"] == 1
+    assert logger.summary.errors == 2
+
+
+def test_a_parent_on_another_machine_is_no_span_to_write_on(spans: Spans) -> None:
+    logger = TracingLogger()
+    with trace.use_span(trace.NonRecordingSpan(trace.SpanContext(1, 2, is_remote=True))):
+        logger.error("early")
+    with spans.tracer.start_as_current_span("build"):
+        logger.info("hello")
+    assert messages_of(spans["build"]) == ["early", "hello"]
+
+
 def test_the_span_that_was_current_when_the_logger_was_made_is_remembered(spans: Spans) -> None:
     with spans.tracer.start_as_current_span("build"):
         logger = TracingLogger()
@@ -544,6 +567,17 @@ def test_the_real_tensorrt_takes_it(spans: Spans) -> None:
             tensorrt.Builder(logger)
     assert isinstance(logger, tensorrt.ILogger)
     assert logger.summary.lines > 0
+
+
+def test_a_backend_gets_a_preview_of_the_log() -> None:
+    memory = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(LinkedSpanExporter(memory, preview_chars=10)))
+    with provider.get_tracer("test").start_as_current_span("build"):
+        TracingLogger().info("x" * 100_000)
+    (span,) = memory.get_finished_spans()
+    assert figures_of(span)["log"] == "[I] xxxxxx"
+    assert figures_of(span)["log.size"] == 100_005
 
 
 def test_in_a_tree_the_index_has_the_events_the_figures_and_the_whole_log(tmp_path: Path) -> None:

@@ -45,13 +45,18 @@ class Accounts(Generic[Account]):
         self._remember(trace.get_current_span())
         after_fork_in_child(self)
 
-    def here(self) -> tuple[Span | None, Account]:
-        """The span that what is said now belongs to, None where there is none, and its account."""
+    def here(self) -> tuple[Span | None, Account] | None:
+        """The span that what is said now belongs to, None where there is none yet, and its account.
+
+        None where it is one that is not recorded: a sampler or a level left it out.
+        """
         span = self._span()
         if span is None:
             if self._waiting is None:
                 self._waiting = self._make(None)
             return None, self._waiting
+        if not span.is_recording():
+            return None
         known = self._accounts.get(id(span))
         if known is not None and known[0]() is span:
             return span, known[1]
@@ -98,6 +103,10 @@ class Accounts(Generic[Account]):
         if current.is_recording():
             self._remember(current)
             return current
+        if isinstance(current, trace.NonRecordingSpan):
+            context = current.get_span_context()
+            if context.is_valid and not context.is_remote:
+                return current
         last = self._last() if self._last is not None else None
         return last if last is not None and last.is_recording() else None
 

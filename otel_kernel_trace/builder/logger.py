@@ -37,7 +37,8 @@ class TracingLogger(logging.Handler):
     The lines go to the current span of the thread that says them. Threads of TensorRT's own
     have none; theirs go to the span that was current last where a line was said or the logger
     was made, or where that is not right to ``with logger.under(span)``, which goes before all.
-    Lines for which there is no span yet wait for the first.
+    Lines for which there is no span yet wait for the first. Those under a span that is not
+    recorded are in :attr:`summary` alone.
 
     Of each span's lines it keeps the figures of a :class:`~otel_kernel_trace.builder.BuilderSummary`,
     the whole text (``kernel_trace.builder.log``: the first 8 Mi and the last 24 Mi characters,
@@ -156,7 +157,10 @@ class TracingLogger(logging.Handler):
         line = read_line(message, severity)
         with busy, self._accounts.lock:
             self._tally.add(line)
-            span, book = self._accounts.here()
+            here = self._accounts.here()
+            if here is None:
+                return
+            span, book = here
             book.add(line)
             is_shown = severity in self._shown or line.kind not in (None, "tactic_timed")
             shown = is_shown and book.room.takes(group_of(line))

@@ -151,7 +151,9 @@ class LayerProfiler:
             return
         with busy, self._accounts.lock:
             self._all.add(name, milliseconds)
-            self._accounts.here()[1].add(name, milliseconds)
+            here = self._accounts.here()
+            if here is not None:
+                here[1].add(name, milliseconds)
 
     def _write(self, span: Span, table: _Table) -> None:
         with busy, self._accounts.lock:
