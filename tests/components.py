@@ -1,7 +1,7 @@
 """Real programs that tests send spans to: backends, which can be asked for their spans, and a Collector.
 
 .ci/components gets them. A test that uses one is skipped where it is not there, or fails there if
-KERNEL_TRACE_REQUIRE_COMPONENTS is set; for want of Jaeger, only if that names jaeger.
+KERNEL_TRACE_REQUIRE_COMPONENTS is set; for want of Jaeger or Elasticsearch, only if that names them.
 
 A test of every backend takes the fixture, which a module or a conftest.py picks up by its name:
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # What .ci/components makes: the program, and what else has to be there.
 _FILES = {
     "Collector": ["otelcol-v0.159.0"],
+    "Elasticsearch": ["elasticsearch-8.17.0/bin/elasticsearch", "elasticsearch-8.17.0/.complete"],
     "Jaeger": ["jaeger-v2.20.0"],
     "Phoenix": ["phoenix-20.26.1/bin/python", "phoenix-20.26.1/.complete"],
 }
@@ -46,7 +47,7 @@ _http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def component(name: str) -> Path:
-    """The program of "Collector", "Jaeger" or "Phoenix"; skips the test where it is not there."""
+    """The program of a component, by its name in _FILES; skips the test where it is not there."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = os.environ.get("KERNEL_TRACE_COMPONENTS") or Path(cache, "otel-kernel-trace", "components")
     files = [Path(folder, file) for file in _FILES[name]]
@@ -54,7 +55,7 @@ def component(name: str) -> Path:
         return files[0]
     reason = f"{name} is not there; .ci/components gets it"
     required = os.environ.get("KERNEL_TRACE_REQUIRE_COMPONENTS")
-    if required and (name != "Jaeger" or "jaeger" in required):
+    if required and (name not in ("Jaeger", "Elasticsearch") or name.lower() in required):
         pytest.fail(reason)
     pytest.skip(reason)
 

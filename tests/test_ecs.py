@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry.sdk.trace import TracerProvider
 
 from otel_kernel_trace import ActionType, KernelTracer, Trace, configure
 from otel_kernel_trace.actions import Agent
@@ -25,6 +26,7 @@ from otel_kernel_trace.reader import Action, ModelCall, Outcome, Part, Summary, 
 from otel_kernel_trace.reader.model import Stage
 from otel_kernel_trace.resources import KernelResources
 from otel_kernel_trace.suspicion import Suspicion
+from tests.elasticsearch import Elasticsearch
 
 DOCS = Path(__file__).parent.parent / "docs"
 START = 1_795_000_000_123_456_789
@@ -94,6 +96,24 @@ STAGE = Stage(
     ),
 )
 TASK = Task(SUMMARY, (VERIFY,), (CALL,), (), (STAGE,))
+
+
+NAMES = ["a/b · c", '\0\n"\\', "lone \ud83d", "矩阵", "", ".a..b.", "x" * 40_000, "矩" * 40_000]
+
+
+def _named(name: str) -> Task:
+    """A task in which a name stands wherever one can."""
+    action = replace(
+        VERIFY,
+        action_type=name,
+        framework=name,
+        error=name,
+        profile={name: name},
+        parts={name: Part(name, name, 2**70, inline=name)},
+        diagnostics=(replace(UNDEFINED, message=name, tool=name, figures={name: 1.0}),),
+    )
+    stage = replace(STAGE, name=name, command=(name,), builder_lines=({name: name, "message": name},))
+    return Task(replace(SUMMARY, op_name=name, task_id=name), (action,), (), (), (stage,))
 
 
 def _documents(task: Task = TASK) -> list[dict[str, object]]:
@@ -342,7 +362,8 @@ class TestIds:
 
 class TestWhateverATreeHolds:
     def test_a_real_tree(self, tmp_path: Path) -> None:
-        provider = configure(tmp_path)
+        provider = TracerProvider(shutdown_on_exit=False)
+        configure(tmp_path, tracer_provider=provider)
         with KernelTracer("swish", "1", provider) as tracer:
             with tracer.coder(prompt="p" * 50_000) as code:
                 given = {"gen_ai.operation.name": "chat", "gen_ai.response.model": "m"}
@@ -374,18 +395,7 @@ class TestWhateverATreeHolds:
         "name", ["a/b · c", '\0\n"\\', "lone \ud83d", "矩阵", "", "x" * 40_000, "矩" * 40_000]
     )
     def test_any_name(self, name: str) -> None:
-        action = replace(
-            VERIFY,
-            action_type=name,
-            framework=name,
-            error=name,
-            profile={name: name},
-            parts={name: Part(name, name, 2**70, inline=name)},
-            diagnostics=(replace(UNDEFINED, message=name, tool=name, figures={name: 1.0}),),
-        )
-        stage = replace(STAGE, name=name, command=(name,), builder_lines=({name: name, "message": name},))
-        summary = replace(SUMMARY, op_name=name, task_id=name)
-        for document in _documents(Task(summary, (action,), (), (), (stage,))):
+        for document in _documents(_named(name)):
             _assert_fits(document)
 
     @settings(max_examples=50, deadline=None)
@@ -411,6 +421,31 @@ class TestWhateverATreeHolds:
         out = io.BytesIO()
         done = write_ecs(Tree(tmp_path), out)
         assert (done.documents, done.untimed, out.getvalue()) == (0, 1, b"")
+
+
+@pytest.mark.elasticsearch
+class TestARealElasticsearch:
+    """What it takes, and how often. It has not all modules, so that two types are told by others."""
+
+    def test_takes_every_document_once(self) -> None:
+        with Elasticsearch() as elastic:
+            mappings = json.dumps(index_template()["template"])
+            # Of Elastic's own modules are types that index less of the same; a keyword takes no longer text.
+            for its_own, here in (("wildcard", "keyword"), ("match_only_text", "text")):
+                mappings = mappings.replace(f'"{its_own}"', f'"{here}"')
+            elastic.call("PUT", "/trees", mappings.replace('"dynamic": false', '"dynamic": "strict"'))
+            documents = _documents()
+            for name in NAMES:
+                documents += _documents(_named(name))
+            for _ in range(2):
+                lines = [
+                    json.dumps(one, ensure_ascii=False)
+                    for document in documents
+                    for one in ({"index": {"_id": _get(document, "event.id")}}, document)
+                ]
+                answer = elastic.call("POST", "/trees/_bulk?refresh=true", "\n".join(lines) + "\n")
+                assert answer["errors"] is False
+                assert elastic.call("GET", "/trees/_count")["count"] == len(documents)
 
 
 class TestTheCommand:

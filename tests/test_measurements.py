@@ -145,7 +145,7 @@ class TestHowItWasMeasured:
                 "mean of 50 runs, 20 runs to warm up, CUDA events, synchronised",
             ),
             (
-                '{"speedup": 2, "warmup_times": 5, "run_times": 50, "timer": "msprof", "synchronised": false}',
+                '{"speedup": 2, "warmup_times": 5, "run_times": 50, "timer": "msprof", "sync": false}',
                 Method(5, 50, "", "msprof", synchronised=False),
                 "50 runs, 5 runs to warm up, msprof, not synchronised",
             ),

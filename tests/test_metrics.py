@@ -236,7 +236,7 @@ def _stage(provider: TracerProvider, name: str, seconds: float, **more: Any) -> 
     span.end(10**18 + int(seconds * 1e9))
 
 
-def _diagnostic(tool: object, severity: object, category: object) -> dict[str, object]:
+def _diagnostic(tool: str, severity: str, category: AttributeValue) -> dict[str, AttributeValue]:
     return {
         "kernel_trace.diagnostic.tool": tool,
         "kernel_trace.diagnostic.severity": severity,
