@@ -149,7 +149,8 @@ def _report(health: Health) -> Iterator[str]:
             continue
         if finding.where != where:
             where = finding.where
-            yield click.style(safe_line(f"task {where}" if finding.task_id else where), bold=True)
+            kind = "task " if finding.task_id else "op " if finding.op_name else ""
+            yield click.style(safe_line(kind + where), bold=True)
         yield f"  {click.style(f'{finding.status:12}', fg=_COLOURS[finding.status])}  {_sentence(finding)}"
     told = ", ".join(f"{number} {status}" for status, number in sorted(health.counts.items()))
     many = "1 task" if health.tasks == 1 else f"{health.tasks} tasks"
