@@ -190,6 +190,9 @@ class TestLimits:
         assert found.value == pytest.approx(0.0072)
         assert one("cost", {"for_each_pass": 1}, failed, prices=PRICES).status == "not measured"
 
+    def test_what_is_far_past_a_limit_is_told_in_plain_numbers(self) -> None:
+        assert one("tokens", {"maximum": 1}).message == "1200, at most 1: 1199 too much (119900 %)"
+
     def test_huge_numbers_are_told_all_the_same(self) -> None:
         found = one("tokens", {"maximum": 10}, replace(GOOD, tokens=Tokens(10**17, 0)))
         assert found.message.startswith("100000000000000000, at most 10")
@@ -590,6 +593,12 @@ class TestABuildersLogger:
         health = check_log_health(LoggerWithSummary(3, [], Summary()), rules)
         assert health.is_healthy
         assert health.counts == {"held": 4, "skipped": 1}
+
+    def test_what_is_none_is_told(self) -> None:
+        with pytest.raises(
+            TypeError, match=re.escape("a logger with fusion_count and warnings was expected, not 3")
+        ):
+            check_log_health(3, RULES)  # type: ignore[arg-type]  # that is what is wrong
 
 
 class TestATree:

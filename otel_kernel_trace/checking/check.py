@@ -65,6 +65,7 @@ def check_log_health(
 
     Raises:
         RulesError: the rules can't be used, or need a baseline or prices that are not given.
+        TypeError: ``log`` or the baseline is none of these.
         NoTreeError: the baseline holds no tree. One without a task for ``log`` is no error: it fails.
         ValueError: the baseline is a file of something else.
         OSError: something can't be read.
@@ -135,6 +136,10 @@ def _in_file(path: Source) -> list[Fingerprint]:
 
 
 def _of_builder(log: BuilderLog) -> Fingerprint:
+    if not hasattr(log, "fusion_count") or not hasattr(log, "warnings"):
+        raise TypeError(
+            f"a tree's folder, a file, or a logger with fusion_count and warnings was expected, not {log!r:.100}"
+        )
     summary = getattr(log, "summary", None)
     names = ("fusions_refused", "fusion_rate", "peak_memory", "engine_time", "engine_version", "precision")
     figures = {name: told for name in names if (told := getattr(summary, name, None)) is not None}

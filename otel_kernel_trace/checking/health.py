@@ -112,8 +112,10 @@ def judged(value: float, limit: float, *, at_least: bool, unit: str = "") -> tup
     if holds:
         return "held", told
     short = abs(value - limit)
-    share = f" ({100 * short / abs(limit):.3g} %)" if limit else ""
-    return "failed", f"{told}: {shown(short, unit)} {'short' if at_least else 'too much'}{share}"
+    percent = 100 * short / abs(limit) if limit else 0
+    share = f" ({percent:.3g} %)" if percent < 1000 else f" ({percent:.0f} %)"
+    beyond = "short" if at_least else "too much"
+    return "failed", f"{told}: {shown(short, unit)} {beyond}{share if limit else ''}"
 
 
 def shown(value: float, unit: str = "") -> str:
