@@ -137,9 +137,8 @@ def _in_file(path: Source) -> list[Fingerprint]:
 
 def _of_builder(log: BuilderLog) -> Fingerprint:
     if not hasattr(log, "fusion_count") or not hasattr(log, "warnings"):
-        raise TypeError(
-            f"a tree's folder, a file, or a logger with fusion_count and warnings was expected, not {log!r:.100}"
-        )
+        wanted = "a tree's folder, a file, or a logger with fusion_count and warnings"
+        raise TypeError(f"{wanted} was expected, not {log!r}")
     summary = getattr(log, "summary", None)
     names = ("fusions_refused", "fusion_rate", "peak_memory", "engine_time", "engine_version", "precision")
     figures = {name: told for name in names if (told := getattr(summary, name, None)) is not None}
