@@ -1,4 +1,4 @@
-"""What the texts of an action tell: diagnostics of its logs, resources of its kernels. Pure functions.
+"""What the texts of an action tell: diagnostics, resources of kernels, suspicions. Pure functions.
 
 They are found where the program watches its own work, in the thread that ends the action, so
 that every exporter has them; for spans that other code made, where these are written.
@@ -17,6 +17,7 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.diagnostics import parse_diagnostics
 from otel_kernel_trace.diagnostics.telling import attributes_of, of_resources, of_span, worth_telling
 from otel_kernel_trace.resources import parse_resources
+from otel_kernel_trace.suspicion import Suspicion, encode, suspicions_of
 
 _logger = logging.getLogger("otel_kernel_trace")
 
@@ -26,6 +27,15 @@ MAX_CHARS: Final = 1_000_000
 _ERROR_LOG: Final = attributes.PART_PREFIX + attributes.ERROR_LOG
 _LOGS: Final = ("log", "stdout", "stderr", "output")
 """How the names of a Verifier's other parts end that are logs, too."""
+
+_EXAMINED: Final = (
+    attributes.VERIFY_PROFILE,
+    attributes.VERIFY_SOURCE_IMPLEMENTATION,
+    attributes.VERIFY_SOURCE_REFERENCE,
+    attributes.VERIFY_FRAMEWORK,
+    attributes.VERIFY_IMPL_TYPE,
+)
+_FOUND: Final = (attributes.DIAGNOSTIC_ERRORS, attributes.SUSPICIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ def findings_in(given: Mapping[str, AttributeValue]) -> Findings | None:
 
     Takes linear time, and never raises.
     """
-    if attributes.DIAGNOSTIC_ERRORS in given:
+    if any(name in given for name in _FOUND):
         return None
     try:
         return _found_in(given)
@@ -54,15 +64,16 @@ def findings_in(given: Mapping[str, AttributeValue]) -> Findings | None:
 def _found_in(given: Mapping[str, AttributeValue]) -> Findings | None:
     error_log = _ends_of(given.get(_ERROR_LOG))
     others = [_ends_of(value) for value in _other_logs(given)]
-    if not error_log and not any(others):
-        return None
     diagnostics = parse_diagnostics(error_log)
     resources = [one for log in (error_log, *others) for one in parse_resources(log)]
     if not diagnostics:  # a line's number is of the error log
         diagnostics = tuple(replace(one, log_line=0) for log in others for one in parse_diagnostics(log))
-    if not diagnostics and not resources:
+    suspicions = _suspicions_in(given)
+    if not diagnostics and not resources and not suspicions:
         return None
     found = {**of_span(diagnostics), **of_resources(resources)}
+    if suspicions:
+        found[attributes.SUSPICIONS] = encode(suspicions)
     return Findings(found, [attributes_of(one) for one in worth_telling(diagnostics)])
 
 
@@ -72,6 +83,19 @@ def _other_logs(given: Mapping[str, AttributeValue]) -> Iterator[AttributeValue]
         for name, value in given.items():
             if name.startswith(attributes.PART_PREFIX) and name.endswith(_LOGS) and name != _ERROR_LOG:
                 yield value
+
+
+def _suspicions_in(given: Mapping[str, AttributeValue]) -> Sequence[Suspicion]:
+    """What a verification that passed gives to wonder about; of one that failed nobody believes anything."""
+    if not attributes.has_passed(given.get(attributes.VERIFY_RESULT)):
+        return ()
+    texts = [given.get(name) for name in _EXAMINED]
+    profile, implementation, reference, framework, impl_type = (
+        text if isinstance(text, str) and len(text) <= MAX_CHARS else "" for text in texts
+    )
+    if not profile and not implementation:
+        return ()
+    return suspicions_of(profile, implementation, reference, framework=framework, impl_type=impl_type)
 
 
 def _ends_of(log: AttributeValue) -> str:

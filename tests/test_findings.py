@@ -225,3 +225,36 @@ def test_a_broken_kernel_is_followed_from_the_compiler_to_the_page(tmp_path: Pat
     page = tmp_path / "page.html"
     _run("report", log_dir, "-o", page)
     assert "factor" in json.dumps(page.read_text())
+
+
+class TestWhatAVerificationIsWorth:
+    def test_a_number_without_a_method_is_shown_as_such(self, tmp_path: Path) -> None:
+        provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
+        with KernelTracer("mla", "1", provider) as tracer:
+            with tracer.verifier() as check:
+                check.record(True, profile={"base_time_ms": 3.0, "gen_time_ms": 2.0, "speedup": 2.5})
+        (action,) = _actions(tmp_path)
+        assert action.assessment is not None
+        assert action.assessment.correctness.passed is True
+        assert action.assessment.measurement.method is None
+        story = _run("show", tmp_path, "mla")
+        assert "reference 3 ms, kernel 2 ms, 2.5x; method not stated" in story
+        assert "the two times make 1.5x" in story
+        told = _json("show", tmp_path, "mla")["task"]["actions"][0]["assessment"]
+        assert told["measurement"]["generated_time"] == 0.002
+        assert told["measurement"]["method"] is None
+
+    def test_what_to_distrust_is_told_everywhere(self, tmp_path: Path) -> None:
+        provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
+        kernel = "import torch\n\ndef kernel(x):\n    return torch.softmax(x, -1)\n"
+        with KernelTracer("mla", "1", provider) as tracer:
+            with tracer.verifier(framework="torch", impl_type="triton") as check:
+                check.record(True, implementation=kernel, profile='{"speedup": 1.2}')
+        (action,) = _actions(tmp_path)
+        assert [(one.kind, one.line) for one in action.suspicions]
+        assert "look at this" in _run("show", tmp_path, "mla")
+        assert _json("show", tmp_path, "mla")["task"]["actions"][0]["suspicions"][0]["reason"]
+
+    def test_nobody_distrusts_what_failed(self) -> None:
+        given = {"kernel_trace.verify.result": "False", "kernel_trace.verify.profile": '{"gen_time_us": 0}'}
+        assert findings_in(given) is None

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import click
 
 from otel_kernel_trace.commands import terminal
-from otel_kernel_trace.commands.terminal import duration, safe_line
+from otel_kernel_trace.commands.terminal import duration, safe_line, speedup
 from otel_kernel_trace.diagnostics import first_error
+from otel_kernel_trace.measurements import Measurement
 from otel_kernel_trace.reader import Action, Comparison, Recurrence
 from otel_kernel_trace.resources import KernelResources
 
@@ -35,8 +36,23 @@ def found(action: Action, recurrence: Recurrence | None) -> Iterator[str]:
         yield click.style(f"    {one.severity} {one.tool} {safe_line(one.headline)}", dim=True)
     if len(others) > _MAX_OTHERS:
         yield click.style(f"    and {len(others) - _MAX_OTHERS} more", dim=True)
+    if action.assessment is not None and action.assessment.measurement:
+        yield f"  {click.style('measured', fg='cyan')} {safe_line(measured(action.assessment.measurement))}"
+    for suspicion in action.suspicions:
+        line = f" (line {suspicion.line}: {suspicion.evidence})" if suspicion.line else ""
+        what = click.style(f"look at this: {suspicion.kind.replace('_', ' ')}", fg="yellow")
+        yield f"  {what} {safe_line(suspicion.reason + line)}"
     for kernel in action.resources:
         yield f"  {click.style('resources', fg='cyan')} {safe_line(needs(kernel))}"
+
+
+def measured(one: Measurement) -> str:
+    """Times and speedup, and by what method."""
+    times = [("reference", one.base_time), ("kernel", one.generated_time)]
+    facts = [f"{name} {duration(round(seconds * 1e9))}" for name, seconds in times if seconds is not None]
+    if one.speedup is not None:
+        facts.append(speedup(one.speedup))
+    return "; ".join(filter(None, [", ".join(facts), one.how, one.contradiction]))
 
 
 def needs(kernel: KernelResources) -> str:

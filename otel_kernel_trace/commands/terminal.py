@@ -124,9 +124,11 @@ def _width(text: str) -> int:
 
 
 def duration(nanoseconds: int | None) -> str:
-    """As ``0.12 s``, ``3 min 05 s``, ``2 h 03 min``; ``-`` where it is not known."""
+    """As ``31.4 µs``, ``0.12 s``, ``3 min 05 s``, ``2 h 03 min``; ``-`` where it is not known."""
     if nanoseconds is None:
         return "-"
+    if 0 < nanoseconds < 10_000_000:
+        return f"{nanoseconds / 1e3:.3g} µs" if nanoseconds < 1_000_000 else f"{nanoseconds / 1e6:.3g} ms"
     seconds = nanoseconds / 1e9
     if seconds < 60:
         return f"{seconds:.3g} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from typing import Final, TypedDict
 
 from otel_kernel_trace.diagnostics import Diagnostic, by_weight
+from otel_kernel_trace.measurements import Measurement
 from otel_kernel_trace.reader.model import Task
 from otel_kernel_trace.reader.stages import PlacedStage, placed_stages
 from otel_kernel_trace.resources import KernelResources
+from otel_kernel_trace.suspicion import Suspicion
 
 MAX_CHARS: Final = 2_000
 """Of a longer text that is no part the page has the beginning."""
@@ -31,6 +33,25 @@ class DiagnosticShown(TypedDict, total=False):
     """Line of the error log where it begins, from 1."""
     notes: list[str]
     figures: list[list[str | float]]
+
+
+class SuspicionShown(TypedDict, total=False):
+    """What hints at a measurement or a kernel that is not what it seems."""
+
+    kind: str
+    reason: str
+    evidence: str
+    line: int
+    """Of the kernel's source, from 1."""
+
+
+class MeasuredShown(TypedDict, total=False):
+    """How fast a kernel was, and by what method."""
+
+    base: float
+    kernel: float
+    how: str
+    contradiction: str
 
 
 class KernelShown(TypedDict, total=False):
@@ -90,6 +111,29 @@ def _diagnostic_of(one: Diagnostic) -> DiagnosticShown:
         shown["notes"] = [note[:MAX_CHARS] for note in one.notes]
     if one.figures:
         shown["figures"] = [[name, value] for name, value in one.figures.items() if math.isfinite(value)]
+    return shown
+
+
+def suspicions_of(suspicions: Sequence[Suspicion]) -> list[SuspicionShown]:
+    """What hints at a measurement or a kernel that is not what it seems."""
+    shown = []
+    for one in suspicions[:_MAX_SHOWN]:
+        told = SuspicionShown(kind=one.kind, reason=one.reason[:MAX_CHARS], evidence=one.evidence[:MAX_CHARS])
+        if one.line is not None:
+            told["line"] = one.line
+        shown.append(told)
+    return shown
+
+
+def measured_of(one: Measurement) -> MeasuredShown:
+    """How fast a kernel was, and by what method."""
+    shown = MeasuredShown(how=one.how[:MAX_CHARS])
+    if one.base_time is not None and math.isfinite(one.base_time):
+        shown["base"] = one.base_time * 1000
+    if one.generated_time is not None and math.isfinite(one.generated_time):
+        shown["kernel"] = one.generated_time * 1000
+    if one.contradiction:
+        shown["contradiction"] = one.contradiction
     return shown
 
 

@@ -15,11 +15,15 @@ from otel_kernel_trace.page.compiled import (
     MAX_CHARS,
     DiagnosticShown,
     KernelShown,
+    MeasuredShown,
     StageShown,
+    SuspicionShown,
     diagnostics_of,
     kernels_of,
+    measured_of,
     ms,
     stages_of,
+    suspicions_of,
 )
 from otel_kernel_trace.reader.attempts import Attempt, attempts_of
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Summary, Task
@@ -121,6 +125,8 @@ class ActionShown(TypedDict, total=False):
     diagnostics: list[DiagnosticShown]
     """The first error first."""
     again: AgainShown
+    suspicions: list[SuspicionShown]
+    measured: MeasuredShown
     kernels: list[KernelShown]
 
 
@@ -263,6 +269,10 @@ def _action_of(
         shown["diagnostics"] = diagnostics_of(action.diagnostics)
     if again is not None:
         shown["again"] = AgainShown(times=again.times, steps=list(again.steps))
+    if action.assessment is not None and action.assessment.measurement:
+        shown["measured"] = measured_of(action.assessment.measurement)
+    if action.suspicions:
+        shown["suspicions"] = suspicions_of(action.suspicions)
     if action.resources:
         shown["kernels"] = kernels_of(action.resources)
     return shown

@@ -66,7 +66,7 @@ class Comparison:
     basis: str
     """What the verdict rests on, in words."""
     errors: tuple[tuple[str, int, int], ...] = ()
-    """What verifications failed with: signatures, each with how often before and after; the most frequent first."""
+    """What verifications failed with, the most frequent first: signatures, and how often before and after."""
 
 
 def compare(before: Iterable[Summary], after: Iterable[Summary]) -> list[Comparison]:

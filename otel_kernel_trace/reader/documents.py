@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 
+from otel_kernel_trace.assessment import Assessment
 from otel_kernel_trace.diagnostics import Diagnostic
 from otel_kernel_trace.reader.attempts import Attempt, BlamedLine
 from otel_kernel_trace.reader.comparison import Comparison, Stats
@@ -106,6 +107,8 @@ def of_action(action: Action, texts: Mapping[str, str | None] | None = None) -> 
         "incomplete": action.incomplete,
         "diagnostics": [of_diagnostic(one) for one in action.diagnostics],
         "resources": [of_resources(one) for one in action.resources],
+        "suspicions": [_json_of(dataclasses.asdict(one)) for one in action.suspicions],
+        "assessment": None if action.assessment is None else _of_assessment(action.assessment),
         "parts": parts,
     }
 
@@ -115,6 +118,20 @@ def of_diagnostic(one: Diagnostic) -> dict[str, Json]:
     return {
         **{name: _json_of(getattr(one, name)) for name in Diagnostic.__dataclass_fields__},
         "headline": one.headline,
+    }
+
+
+def _of_assessment(one: Assessment) -> Json:
+    measurement = one.measurement
+    return {
+        "correctness": _json_of(dataclasses.asdict(one.correctness)),
+        "measurement": {
+            "base_time": _json_of(measurement.base_time),
+            "generated_time": _json_of(measurement.generated_time),
+            "speedup": _json_of(measurement.speedup),
+            "contradiction": measurement.contradiction,
+            "method": None if measurement.method is None else str(measurement.method),
+        },
     }
 
 

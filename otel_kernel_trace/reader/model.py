@@ -13,6 +13,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from otel_kernel_trace.actions import Agent
+from otel_kernel_trace.assessment import Assessment
 from otel_kernel_trace.diagnostics.model import Diagnostic
 from otel_kernel_trace.resources import KernelResources
 from otel_kernel_trace.suspicion import Suspicion
@@ -110,6 +111,8 @@ class Action:
     """What its log says is wrong, in the log's order."""
     resources: tuple[KernelResources, ...] = ()
     """Of the entry functions that were assembled."""
+    assessment: Assessment | None = None
+    """Of a verification: is it right, is it fast, can that be believed."""
     suspicions: tuple[Suspicion, ...] = ()
     """Why its measurement or its kernel is not to be trusted as it stands."""
     builder: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))

@@ -12,6 +12,7 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import agent_of
+from otel_kernel_trace.assessment import assess
 from otel_kernel_trace.diagnostics.telling import diagnostics_in, resources_in
 from otel_kernel_trace.index import GIVEN
 from otel_kernel_trace.measurements import profile_in, speedup_in
@@ -20,6 +21,7 @@ from otel_kernel_trace.reader.lines import tokens_in
 from otel_kernel_trace.reader.model import Action, ModelCall, Part, Stage, Tokens
 from otel_kernel_trace.record import Record, attributes_of
 from otel_kernel_trace.reference import Reference, references_in, without_references
+from otel_kernel_trace.suspicion import decode
 
 _SOURCES = "kernel_trace.verify."
 _BUILDER = f"{attributes.BUILDER}."
@@ -39,6 +41,9 @@ def action_of(span: ReadableSpan, record: Record, given: Mapping[str, AttributeV
     verdict = given.get(attributes.VERIFY_RESULT)
     context, parent = span.context, span.parent
     has_failed = span.status.status_code is StatusCode.ERROR
+    passed = None if verdict is None else attributes.has_passed(verdict)
+    told = profile if isinstance(profile, str) else ""
+    diagnostics, suspicions = diagnostics_in(span.events), decode(given.get(attributes.SUSPICIONS))
     return Action(
         op_name=record.op_name,
         task_id=record.task_id,
@@ -49,10 +54,10 @@ def action_of(span: ReadableSpan, record: Record, given: Mapping[str, AttributeV
         start=span.start_time or None,
         end=None if record.is_pending else span.end_time or None,
         is_pending=record.is_pending,
-        passed=None if verdict is None else attributes.has_passed(verdict),
+        passed=passed,
         error=(span.status.description or "error") if has_failed else "",
-        speedup=speedup_in(profile) if isinstance(profile, str) else None,
-        profile=profile_in(profile) if isinstance(profile, str) else MappingProxyType({}),
+        speedup=speedup_in(told),
+        profile=profile_in(told),
         framework=attributes.text(given.get(attributes.VERIFY_FRAMEWORK, "")),
         impl_type=attributes.text(given.get(attributes.VERIFY_IMPL_TYPE, "")),
         tokens=tokens_in(given),
@@ -63,8 +68,12 @@ def action_of(span: ReadableSpan, record: Record, given: Mapping[str, AttributeV
         judges=f"{record.judges:016x}" if record.judges else "",
         incomplete=record.incomplete,
         parts=MappingProxyType(_parts_of(given)),
-        diagnostics=diagnostics_in(span.events),
+        diagnostics=diagnostics,
         resources=resources_in(given),
+        suspicions=suspicions,
+        assessment=None if passed is None else assess(passed, told, diagnostics, suspicions),
+        builder=_of_builder(without_references(given, references_in(given))),
+        builder_lines=_builder_lines(span),
         description=description_of(span),
     )
 
@@ -154,11 +163,14 @@ def stage_of(span: ReadableSpan, given: Mapping[str, AttributeValue]) -> Stage:
         diagnostics=diagnostics_in(span.events),
         resources=resources_in(given),
         builder=_of_builder(told),
-        builder_lines=tuple(
-            _of_builder(event.attributes or {}) for event in span.events if event.name == attributes.BUILDER
-        ),
+        builder_lines=_builder_lines(span),
         incomplete=attributes.text(given.get(attributes.INCOMPLETE, "")),
     )
+
+
+def _builder_lines(span: ReadableSpan) -> tuple[Mapping[str, str | int | float | bool], ...]:
+    told = [event.attributes or {} for event in span.events if event.name == attributes.BUILDER]
+    return tuple(map(_of_builder, told))
 
 
 def _of_builder(given: Mapping[str, AttributeValue]) -> Mapping[str, str | int | float | bool]:

@@ -69,6 +69,22 @@ function againNode(view, again) {
   );
 }
 
+/** How fast a kernel was, and by what method. */
+function measuredNode(measured) {
+  const times = [
+    ["reference", measured.base],
+    ["kernel", measured.kernel],
+  ].filter(([, time]) => time !== undefined);
+  return el(
+    "p",
+    { class: "measured" },
+    "Measured: ",
+    times.length ? `${times.map(([name, time]) => `${name} ${duration(time)}`).join(", ")}; ` : "",
+    el("span", { class: "how", text: measured.how }),
+    measured.contradiction ? el("b", { text: ` ${measured.contradiction}` }) : null,
+  );
+}
+
 /** What hints at a measurement or a kernel that is not what it seems. */
 function suspicionsNode(suspicions) {
   return el(

@@ -91,6 +91,7 @@ function actionNode(view, step, action, nav, level) {
   if (action.passed !== undefined || action.error) children.push(verdictNode(action));
   if (action.diagnostics) children.push(diagnosticsNode(action.diagnostics));
   if (action.again) children.push(againNode(view, action.again));
+  if (action.measured) children.push(measuredNode(action.measured));
   if (action.suspicions) children.push(suspicionsNode(action.suspicions));
   if (action.pending)
     children.push(
