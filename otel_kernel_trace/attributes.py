@@ -51,6 +51,7 @@ VERIFY_FRAMEWORK: Final = "kernel_trace.verify.framework"
 VERIFY_IMPL_TYPE: Final = "kernel_trace.verify.impl_type"
 """Language of the implementation: ``triton``, ``swft``, ``numba`` … (string)."""
 
+VERIFY_SOURCE_PREFIX: Final = "kernel_trace.verify.source."
 VERIFY_SOURCE_REFERENCE: Final = "kernel_trace.verify.source.reference"
 VERIFY_SOURCE_IMPLEMENTATION: Final = "kernel_trace.verify.source.implementation"
 VERIFY_SOURCE_SCRIPT: Final = "kernel_trace.verify.source.script"
@@ -75,6 +76,9 @@ LOG_DIR: Final = "kernel_trace.log_dir"
 span to the program's own provider; this says where the files are, and keeps an
 exporter for the same tree from writing them again.
 """
+
+LEVEL: Final = "kernel_trace.level"
+"""The level at which the span was made, where that is below ``info`` and texts may be left out (string)."""
 
 INCOMPLETE: Final = "kernel_trace.incomplete"
 """What is known to be missing of a record because the SDK's limits cut it (string, one line each)."""
@@ -231,6 +235,19 @@ GEN_AI_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 GEN_AI_OPERATION_NAME: Final = "gen_ai.operation.name"
 GEN_AI_AGENT_NAME: Final = "gen_ai.agent.name"
 """https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-agent-spans/"""
+
+MESSAGE_PREFIXES: Final = (
+    "gen_ai.input.",
+    "gen_ai.output.",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.",
+    "gen_ai.prompt",
+    "gen_ai.completion",
+    "input.value",
+    "output.value",
+    "llm.",
+)
+"""How the names of attributes begin that hold what a model was asked and said, in any convention."""
 
 
 def of_task(op_name: object, task_id: object) -> Attributes:

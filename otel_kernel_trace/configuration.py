@@ -30,6 +30,7 @@ def configure(
     layout: str | Layout | None = None,
     on_existing: OnExisting | None = None,
     file_mode: int | str | None = None,
+    level: str | None = None,
 ) -> TracerProvider:
     """Have every action of the program written to a tree, beside whatever exporters it has.
 
@@ -41,8 +42,8 @@ def configure(
     Thread-safe.
 
     Args:
-        log_dir: as of :class:`KernelTraceSpanExporter`; so are ``layout``, ``on_existing``
-            and ``file_mode``.
+        log_dir: as of :class:`KernelTraceSpanExporter`; so are ``layout``, ``on_existing``,
+            ``file_mode`` and ``level``.
         tracer_provider: default: the global one; where there is none yet, one is made and set.
 
     Returns:
@@ -52,7 +53,9 @@ def configure(
         ValueError, TypeError: an argument can't be used, or the global provider is not the
             SDK's and takes no processors.
     """
-    exporter = KernelTraceSpanExporter(log_dir, layout=layout, on_existing=on_existing, file_mode=file_mode)
+    exporter = KernelTraceSpanExporter(
+        log_dir, layout=layout, on_existing=on_existing, file_mode=file_mode, level=level
+    )
     with _lock:
         provider = tracer_provider or _global_provider()
         if not any(
@@ -60,7 +63,7 @@ def configure(
             for processor in _processors(provider)
         ):
             _add_first(provider, KernelTraceSpanProcessor(exporter))
-        elif layout is not None or on_existing is not None or file_mode is not None:
+        elif any(option is not None for option in (layout, on_existing, file_mode, level)):
             _logger.warning("%s is being written already; options given now are ignored", exporter.log_dir)
         _keep_recording(provider)
     return provider

@@ -14,8 +14,10 @@ from opentelemetry.context import Context, attach, create_key, detach, get_value
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 from otel_kernel_trace import attributes
+from otel_kernel_trace.levels import Levels, read_levels
 from otel_kernel_trace.live import remember_missing
 from otel_kernel_trace.version import __version__
+from otel_kernel_trace.within import Within, entered
 
 _TASK = create_key("kernel_trace.task")
 _HERE = os.path.dirname(__file__)
@@ -27,6 +29,7 @@ class CurrentTask(NamedTuple):
     op_name: str
     task_id: str
     tracer: Tracer
+    levels: Levels = Levels()
 
 
 def current_task() -> CurrentTask | None:
@@ -42,7 +45,13 @@ def current_task() -> CurrentTask | None:
     if op_name is None or task_id is None:
         return None
     tracer = trace.get_tracer("otel_kernel_trace", __version__)
-    return CurrentTask(attributes.text(op_name), attributes.text(task_id), tracer)
+    return CurrentTask(attributes.text(op_name), attributes.text(task_id), tracer, read_levels(None))
+
+
+def in_task(task: CurrentTask, around: Context, action: Within | None = None) -> Context:
+    """The context of work of a task, and of an action where it begins one."""
+    context = set_value(_TASK, task, around)
+    return context if action is None else entered(action, context)
 
 
 @contextlib.contextmanager
@@ -51,6 +60,7 @@ def work_under(
     task: CurrentTask,
     error_log: str | None = None,
     before_end: Callable[[Span], int | None] | None = None,
+    action: Within | None = None,
 ) -> Iterator[None]:
     """Have a span be the current one as long as work goes on, and end it then.
 
@@ -62,8 +72,9 @@ def work_under(
         error_log: name of the attribute that has the traceback of an exception, where it is not given.
         before_end: called with the span right before it ends; must not raise. What it returns is when
             the work ended, in nanoseconds since 1970; None for now.
+        action: where the span is one.
     """
-    token: Token[Context] | None = attach(set_value(_TASK, task, trace.set_span_in_context(span)))
+    token: Token[Context] | None = attach(in_task(task, trace.set_span_in_context(span), action))
     try:
         yield
     except GeneratorExit:
@@ -74,18 +85,23 @@ def work_under(
         raise
     except BaseException as error:
         # Cancellation and Ctrl-C are exceptions of the pipeline too.
-        span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {attributes.text(error)}"))
-        with contextlib.suppress(Exception):  # the exception is asked for its text
-            stacktrace = _traceback_of(error)
-            if error_log is not None:
-                # Whole, whatever limits events have; backends are told the same.
-                remember_missing(span, error_log, stacktrace)
-            span.record_exception(error, {"exception.stacktrace": stacktrace})
+        note_exception(span, error, error_log)
         raise
     finally:
         if token is not None:
             detach(token)
         span.end(None if before_end is None else before_end(span))
+
+
+def note_exception(span: Span, error: BaseException, error_log: str | None = None) -> None:
+    """Have a span tell of an exception that ended its work; ``error_log`` as of :func:`work_under`."""
+    span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {attributes.text(error)}"))
+    with contextlib.suppress(Exception):  # the exception is asked for its text
+        stacktrace = _traceback_of(error)
+        if error_log is not None:
+            # Whole, whatever limits events have; backends are told the same.
+            remember_missing(span, error_log, stacktrace)
+        span.record_exception(error, {"exception.stacktrace": stacktrace})
 
 
 def _traceback_of(error: BaseException) -> str:

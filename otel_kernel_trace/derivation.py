@@ -9,7 +9,7 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.live import Live, is_cut_of
 from otel_kernel_trace.modelcalls import ModelCall
-from otel_kernel_trace.record import attributes_of
+from otel_kernel_trace.record import attributes_of, is_action
 
 
 def take_from_call(
@@ -56,3 +56,16 @@ def take_from_call(
     live.derived.update(found)
     live.whole.update(found)
     span.set_attributes(found)
+
+
+def action_around(live: Live) -> tuple[Live, Span] | None:
+    """The action that a span of this process is in, None where that has no span, or none that goes on."""
+    around = live.parent
+    while around is not None:
+        span = around()
+        if isinstance(span, Span) and span.is_recording() and is_action(attributes_of(span)):
+            # One below its level may stand between the two.
+            is_in_it = live.within is None or live.within.has_span or around.within is live.within
+            return (around, span) if is_in_it else None
+        around = around.parent
+    return None

@@ -10,11 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.attributes import DIAGNOSTIC, ERROR_LOG, OP_NAME, PART_PREFIX
 from otel_kernel_trace.busy import busy
 from otel_kernel_trace.findings import findings_in
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
+from otel_kernel_trace.leveled import action_at_level, note_at_level, without_messages
+from otel_kernel_trace.levels import Level
 from otel_kernel_trace.live import Live, known
 from otel_kernel_trace.losses import Counts, Losses, RefusedError
 from otel_kernel_trace.metrics import ActionMetrics
@@ -22,7 +25,7 @@ from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.record import Record, known_attributes, read_record, with_attributes
 from otel_kernel_trace.recorder import Recorder
 from otel_kernel_trace.reference import Begun
-from otel_kernel_trace.scratch import Scratch
+from otel_kernel_trace.scratch import Scratch, temporary_scratch
 from otel_kernel_trace.settings import OnExisting, read_settings
 from otel_kernel_trace.store import Store
 from otel_kernel_trace.written import is_processors, remember, written_of
@@ -56,6 +59,9 @@ class KernelTraceSpanExporter(SpanExporter):
         file_mode: permission bits of files, as ``0o600`` or ``"600"``; folders get the
             matching ones. Environment: ``OTEL_EXPORTER_KERNEL_TRACE_FILE_MODE``, in octal;
             default: left to the umask.
+        level: how much is written of what, as ``info,verifier=debug,designer=off``; see
+            :mod:`otel_kernel_trace.levels`. Environment: ``KERNEL_TRACE_LEVEL``; default
+            ``info``, which is all of the tree.
 
     Raises:
         ValueError, TypeError: an argument that can't be used. A bad value in the
@@ -69,11 +75,13 @@ class KernelTraceSpanExporter(SpanExporter):
         layout: str | Layout | None = None,
         on_existing: OnExisting | None = None,
         file_mode: int | str | None = None,
+        level: str | None = None,
     ) -> None:
-        settings = read_settings(log_dir, layout, on_existing, file_mode)
+        settings = read_settings(log_dir, layout, on_existing, file_mode, level)
         self.log_dir = settings.log_dir
         """Root of the tree: an absolute path without links."""
         self._layout = settings.layout
+        self._levels = settings.levels
         self._store = Store(settings.log_dir, settings.file_mode)
         self._recorder = Recorder(self._store, settings.layout, settings.on_existing)
         self._losses = Losses(settings.log_dir)
@@ -124,9 +132,14 @@ class KernelTraceSpanExporter(SpanExporter):
                 if record is not None and record.written_in == self.log_dir:
                     return None  # by a Trace
                 live.begun[self.log_dir] = None
-                if record is not None and not self._is_shut_down:
-                    live.begun[self.log_dir] = begun = self._recorder.begin(record)
-                    self._recorder.tell_begun(span, record, begun)
+                if record is None or self._is_shut_down:
+                    return None
+                written = action_at_level(record, self._levels)
+                if written is not None:
+                    live.begun[self.log_dir] = begun = self._recorder.begin(written)
+                    self._recorder.tell_begun(without_messages(span, written.attributes), written, begun)
+                else:
+                    live.begun[self.log_dir] = begun = self._pass_over(record)
             except Exception as error:  # noqa: BLE001 - the program that we watch goes on
                 self._losses.report(f"the beginning of {_described(record)}", error)
         return begun
@@ -193,12 +206,15 @@ class KernelTraceSpanExporter(SpanExporter):
     def scratch(self) -> Scratch:
         """A file of this process beside the tree, for texts that a program may ask for again.
 
+        Where nothing at all is to be written there, it is one of the system's temporary files.
+
         Raises:
             OSError: the tree can't be written.
         """
         with busy, self._lock:
             if self._scratch is None or not self._scratch.is_writable:
-                self._scratch = self._store.open_scratch()
+                is_off = self._levels.highest is Level.OFF
+                self._scratch = temporary_scratch() if is_off else self._store.open_scratch()
             return self._scratch
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
@@ -230,8 +246,13 @@ class KernelTraceSpanExporter(SpanExporter):
             live = known(record.trace_id, record.span_id)
             if live:
                 begun = live.begun.get(self.log_dir)
-            told, record = _with_findings(span, record)
-            written = self._recorder.finish(told, record, begun)
+            at_its_level = action_at_level(record, self._levels)
+            if at_its_level is None:
+                self._leave_out(span, record, begun)
+                return _NO_ACTION
+            told, at_its_level = _with_findings(span, at_its_level)
+            told = without_messages(told, at_its_level.attributes)
+            written = self._recorder.finish(told, at_its_level, begun)
         except Exception as error:  # noqa: BLE001 - the program that we watch goes on
             self._losses.count_failed(_described(record), error)
             self._measure(span, record, written=False)
@@ -243,6 +264,23 @@ class KernelTraceSpanExporter(SpanExporter):
         remember(span, self.log_dir, written)
         return written.step
 
+    def _leave_out(self, span: ReadableSpan, record: Record, begun: Begun | None) -> None:
+        """Count the step of an action that is not written, and measure it."""
+        if not written_of(span) and self._levels.of_action(record.action_type) is not Level.OFF:
+            self._metrics.measure(span, record)
+        if begun is None:
+            try:
+                self._pass_over(record)
+            except Exception as error:  # noqa: BLE001 - as above; and no record is lost
+                self._losses.report(f"the step of {_described(record)}", error)
+        remember(span, self.log_dir, None)
+
+    def _pass_over(self, record: Record) -> Begun | None:
+        """Claim the step of an action that is not written, so that others have the steps of the pipeline."""
+        if self._levels.highest is Level.OFF or agent_of(record.action_type) is Agent.CONDUCTOR:
+            return None
+        return Begun(self._recorder.steps.claim(record), 1)
+
     def _measure(self, span: ReadableSpan, record: Record | None, *, written: bool) -> None:
         self._metrics.count_record(written=written)
         if record is not None and not written_of(span):  # else for another tree
@@ -253,10 +291,12 @@ class KernelTraceSpanExporter(SpanExporter):
         given = known_attributes(span).attributes
         if self._is_shut_down or not (OP_NAME in given or is_model_call(given)):
             return
-        try:
-            self._recorder.note(span, given)
-        except Exception as error:  # noqa: BLE001 - as above; and no record is lost
-            self._losses.report(f"the line of span {span.name[:100]!r} in the index", error)
+        written = note_at_level(span, given, self._levels)
+        if written is not None:
+            try:
+                self._recorder.note(without_messages(span, written), written)
+            except Exception as error:  # noqa: BLE001 - as above; and no record is lost
+                self._losses.report(f"the line of span {span.name[:100]!r} in the index", error)
         if not written_of(span):  # else for another tree
             self._metrics.measure_stage(span, given)
         remember(span, self.log_dir, None)

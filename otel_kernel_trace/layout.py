@@ -126,10 +126,11 @@ class _Numbered(Layout):
         """The parts that are written, with the text of each file.
 
         Designer and Coder have their three parts whatever was given, the result being
-        the code and comment of the reply. Elsewhere an empty text makes no file.
+        the code and comment of the reply. Elsewhere, and where texts are left out for the
+        action's level, an empty text makes no file.
         """
         parts = record.parts
-        if agent is not Agent.DESIGNER and agent is not Agent.CODER:
+        if record.is_partial or (agent is not Agent.DESIGNER and agent is not Agent.CODER):
             return [(part, text) for part, text in parts.items() if text]
         result = parts.get(RESULT, "")
         texts = [

@@ -30,7 +30,7 @@ _MAX_MESSAGES = 8
 """Messages of models are kept readable up to so many times the length of a preview."""
 _TEXTS = (
     attributes.PART_PREFIX,
-    "kernel_trace.verify.source.",
+    attributes.VERIFY_SOURCE_PREFIX,
     attributes.VERIFY_RESULT,
     attributes.VERIFY_PROFILE,
     attributes.INCOMPLETE,
@@ -38,15 +38,7 @@ _TEXTS = (
     attributes.STAGE_STDERR,
     attributes.BUILDER_LOG,
     attributes.LAYER_TIMES,
-    "gen_ai.input.",
-    "gen_ai.output.",
-    "gen_ai.system_instructions",
-    "gen_ai.tool.",
-    "gen_ai.prompt",
-    "gen_ai.completion",
-    "input.value",
-    "output.value",
-    "llm.",
+    *attributes.MESSAGE_PREFIXES,
     "exception.",
 )
 """How the names of attributes begin that may hold a long text."""

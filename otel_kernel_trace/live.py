@@ -20,6 +20,7 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.reference import Begun
 from otel_kernel_trace.sampling import recording_tracer
+from otel_kernel_trace.within import Within, within
 
 _Key = tuple[int, int]
 """Trace id and span id."""
@@ -28,7 +29,7 @@ _Key = tuple[int, int]
 class Live(weakref.ref[Span]):
     """What is known of one span. A reference to the span that does not keep it."""
 
-    __slots__ = ("at_start", "begun", "derived", "is_ours", "key", "parent", "whole")
+    __slots__ = ("at_start", "begun", "derived", "is_ours", "key", "parent", "whole", "within")
 
     def __init__(self, span: Span, _: Callable[[weakref.ref[Span]], None]) -> None:
         context = span.get_span_context()
@@ -43,6 +44,8 @@ class Live(weakref.ref[Span]):
         """By ``log_dir``, what a processor put on disk when the span began."""
         self.parent: Live | None = None
         """What is known of the parent span, if it is of this process."""
+        self.within: Within | None = None
+        """The innermost action of a KernelTracer that it began in, with a span or without."""
         self.derived: set[str] = set()
         """Names of attributes that came from model calls inside."""
 
@@ -86,19 +89,24 @@ def start_span(
     context: Context | None,
     attributes: Mapping[str, AttributeValue],
     links: Sequence[Link] = (),
+    start_time: int | None = None,
 ) -> Span:
     """Start a span of this package's, and remember its attributes whole, for processors too."""
     _coming.name, _coming.attributes = name, attributes
     try:
-        span = tracer.start_span(name, context, attributes=attributes, links=links)
+        span = tracer.start_span(name, context, attributes=attributes, links=links, start_time=start_time)
         if not span.is_recording():
             recording = recording_tracer(tracer, span.get_span_context())
             if recording is not None:
-                span = recording.start_span(name, context, attributes=attributes, links=links)
+                span = recording.start_span(
+                    name, context, attributes=attributes, links=links, start_time=start_time
+                )
     finally:
         _coming.attributes = None
     if span.is_recording():
-        _remember(began(span), attributes)
+        live = began(span)
+        _remember(live, attributes)
+        live.within = within(context)
     return span
 
 

@@ -13,13 +13,14 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.busy import busy
-from otel_kernel_trace.derivation import take_from_call
+from otel_kernel_trace.derivation import action_around, take_from_call
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.live import Live, began, known
 from otel_kernel_trace.modelcalls import ModelCall, read_model_call
-from otel_kernel_trace.record import attributes_of, is_action, limit_of
+from otel_kernel_trace.record import attributes_of, limit_of
 from otel_kernel_trace.sampling import record_what_is_dropped
+from otel_kernel_trace.within import within
 from otel_kernel_trace.written import written_of
 
 _logger = logging.getLogger("otel_kernel_trace")
@@ -60,6 +61,7 @@ class KernelTraceSpanProcessor(SpanProcessor):
             live = began(span)
             if span.parent is not None:
                 live.parent = known(span.parent.trace_id, span.parent.span_id)
+            live.within = within(parent_context)
             if not _concerns_us(attributes_of(span), live):
                 live.begun.setdefault(self.exporter.log_dir, None)
                 return
@@ -126,14 +128,10 @@ class KernelTraceSpanProcessor(SpanProcessor):
         limit = limit_of(ended)
         if limit is not None and all(not isinstance(v, str) or len(v) < limit for v in given.values()):
             limit = None
-        around = live.parent
-        while around is not None:
-            span = around()
-            if isinstance(span, Span) and span.is_recording() and is_action(attributes_of(span)):
-                with busy, self._lock:
-                    take_from_call(call, around, span, succeeded=succeeded, limit=limit)
-                return
-            around = around.parent
+        action = action_around(live)
+        if action is not None:
+            with busy, self._lock:
+                take_from_call(call, *action, succeeded=succeeded, limit=limit)
 
 
 def _concerns_us(given: Mapping[str, AttributeValue], live: Live | None) -> bool:

@@ -6,7 +6,7 @@ import logging
 import marshal
 import threading
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import overload
 
 from otel_kernel_trace.actions import ActionType
@@ -94,19 +94,22 @@ class TraceRecords(Sequence[TraceRecord]):
         self._lock = threading.RLock()
         after_fork_in_child(self)
 
-    def append(self, action_type: ActionType, step: int, texts: dict[str, str], *, is_written: bool) -> None:
+    def append(
+        self, action_type: ActionType, step: int, texts: dict[str, str], *, in_tree: Collection[str]
+    ) -> None:
         """Add a record.
 
         Args:
             action_type: what the action did.
             step: the step it has on disk.
             texts: text by field name.
-            is_written: whether its files are all in place.
+            in_tree: names of the fields that files of the tree hold, if they are such as do.
         """
-        if is_written:
-            texts = {
-                name: text for name, text in texts.items() if name not in _TREE_PARTS or not _is_utf8(text)
-            }
+        texts = {
+            name: text
+            for name, text in texts.items()
+            if name not in in_tree or name not in _TREE_PARTS or not _is_utf8(text)
+        }
         with busy, self._lock:
             index = len(self)
             place, size = self._put_away(index, texts)

@@ -73,6 +73,10 @@ class Record(NamedTuple):
     """Whether the result is no reply but what was parsed out of one."""
     incomplete: str = ""
     """What the SDK's limits are known to have cut, a line each."""
+    is_error: bool = False
+    """Whether the status of the span is ERROR."""
+    is_partial: bool = False
+    """Whether texts are left out for the action's level; what is not there was not missing."""
     attributes: Mapping[str, AttributeValue] = MappingProxyType({})
     """All attributes of the span, before the SDK's limits as far as they are known."""
 
@@ -114,6 +118,7 @@ def read_record(span: ReadableSpan) -> Record | None:
         is_pending=given.get(attributes.PENDING) is True,
         is_document=given.get(attributes.RESULT_IS_DOCUMENT) is True,
         incomplete=_incomplete(span, known),
+        is_error=span.status.status_code is StatusCode.ERROR,
         attributes=given,
     )
 

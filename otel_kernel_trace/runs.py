@@ -17,6 +17,7 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.diagnostics import Category, Diagnostic, parse_diagnostics
 from otel_kernel_trace.diagnostics.telling import tell, tell_resources
 from otel_kernel_trace.execution import Ended, Output, run_command
+from otel_kernel_trace.levels import STAGE, kept
 from otel_kernel_trace.live import set_attributes
 from otel_kernel_trace.macros import macros_in
 from otel_kernel_trace.resources import KernelResources, parse_resources
@@ -129,13 +130,15 @@ def _record(stage: Stage, done: Run, ended: Ended) -> None:
         attributes.STAGE_STDERR: _sendable(done.stderr) or None,
         attributes.INCOMPLETE: _cut(ended) or None,
     }
-    set_attributes(span, {name: value for name, value in given.items() if value is not None})
+    failed = done.is_timed_out or done.returncode != 0
+    told = {name: value for name, value in given.items() if value is not None}
+    set_attributes(span, kept(STAGE, stage.level, told, failed=failed))
     # The command's own, and not all that was waited for meanwhile, by other threads too.
     stage.noted[attributes.STAGE_CHILDREN_CPU_TIME] = ended.cpu_time
     stage.noted[attributes.STAGE_PEAK_MEMORY] = ended.peak_memory
     tell(span, done.diagnostics)
     tell_resources(span, done.resources)
-    if done.is_timed_out or done.returncode != 0:
+    if failed:
         span.set_status(Status(StatusCode.ERROR, _why(done)))
 
 

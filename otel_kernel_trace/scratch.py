@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 
 from otel_kernel_trace.closing import close_with, is_same
@@ -42,3 +43,13 @@ class Scratch:
         ):
             content += more
         return content
+
+
+def temporary_scratch() -> Scratch:
+    """A scratch among the system's temporary files, without a name.
+
+    Raises:
+        OSError: none can be had.
+    """
+    with tempfile.TemporaryFile() as file:
+        return Scratch(os.dup(file.fileno()))

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Final, Literal, TypeVar, cast, get_args
 
 from otel_kernel_trace.layout import Layout
+from otel_kernel_trace.levels import Levels, read_levels
 
 LOG_DIR_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LOG_DIR"
 LAYOUT_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LAYOUT"
@@ -41,6 +42,7 @@ class Settings:
     layout: Layout
     on_existing: OnExisting
     file_mode: int | None
+    levels: Levels
 
 
 def read_settings(
@@ -48,6 +50,7 @@ def read_settings(
     layout: str | Layout | None,
     on_existing: OnExisting | None,
     file_mode: int | str | None,
+    level: str | None = None,
 ) -> Settings:
     """Settings from arguments, and from the environment for those that are None.
 
@@ -63,6 +66,7 @@ def read_settings(
         layout=_given(_layout, layout, LAYOUT_VARIABLE, "design"),
         on_existing=_given(_on_existing, on_existing, ON_EXISTING_VARIABLE, "continue"),
         file_mode=_given(_file_mode, file_mode, FILE_MODE_VARIABLE, None),
+        levels=read_levels(level),
     )
 
 

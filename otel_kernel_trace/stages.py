@@ -18,8 +18,10 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.current import CurrentTask, current_task, work_under
+from otel_kernel_trace.levels import STAGE, Level, from_start, marked
 from otel_kernel_trace.live import set_attributes, start_span
 from otel_kernel_trace.usage import usage_now, used_since
+from otel_kernel_trace.within import within
 
 Sized = str | bytes | bytearray | memoryview | os.PathLike[str] | int
 """What goes into a stage or comes out of it: a text, bytes, the path of a file, or a number of bytes.
@@ -31,10 +33,12 @@ A ``str`` is a text, never a path. A folder, and a file that is not there, have 
 class Stage:
     """A stage, while it goes on. Not thread-safe."""
 
-    def __init__(self, span: Span, name: str) -> None:
+    def __init__(self, span: Span, name: str, level: Level = Level.OFF) -> None:
         self.span = span
         """The OpenTelemetry span, for attributes and events of your own."""
         self.name = name
+        self.level = level
+        """How much of it is kept."""
         self.noted: dict[str, AttributeValue | None] = {}
         """Attributes that the span gets at the stage's end, instead of what is measured around it; None for
         those that it is not to have."""
@@ -126,13 +130,15 @@ def stage_at(
 ) -> Iterator[Stage]:
     """A stage at a place, or one that is not recorded; ``given`` are attributes that it begins with."""
     name = attributes.text(name)
-    if place is None:
+    around = within()
+    level = Level.OFF if place is None else place.task.levels.of(STAGE, *(around.names if around else ()))
+    if place is None or level < from_start(STAGE):
         yield Stage(INVALID_SPAN, name)
         return
     task = place.task
-    of_stage = {**attributes.of_stage(task.op_name, task.task_id, name), **(given or {})}
+    of_stage = {**attributes.of_stage(task.op_name, task.task_id, name), **(given or {}), **marked(level)}
     span = start_span(task.tracer, name, place.context, of_stage)
-    begun = Stage(span, name)
+    begun = Stage(span, name, level)
     if not span.is_recording():
         yield begun
         return

@@ -25,6 +25,7 @@ from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.findings import findings_in
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.layout import Layout
+from otel_kernel_trace.levels import Level, component_of, from_start, kept, marked, read_levels
 from otel_kernel_trace.live import start_span
 from otel_kernel_trace.losses import Counts
 from otel_kernel_trace.recall import TraceRecords
@@ -67,11 +68,12 @@ class Trace:
         task_id: this attempt to produce one kernel.
         log_dir: root of the tree, ``~`` expanded. One that can't be is logged, and nothing
             is written.
-        layout, on_existing, file_mode: as of :class:`KernelTraceSpanExporter`, environment
-            variables included.
+        layout, on_existing, file_mode, level: as of :class:`KernelTraceSpanExporter`,
+            environment variables included. Records below their level take a step, are in
+            :attr:`trace_list`, and are neither written nor shown to the program's provider.
 
     Raises:
-        ValueError, TypeError: ``layout``, ``on_existing`` or ``file_mode`` can't be used.
+        ValueError, TypeError: ``layout``, ``on_existing``, ``file_mode`` or ``level`` can't be used.
     """
 
     def __init__(
@@ -83,18 +85,21 @@ class Trace:
         layout: str | Layout | None = None,
         on_existing: OnExisting | None = None,
         file_mode: int | str | None = None,
+        level: str | None = None,
     ) -> None:
         self.op_name = op_name
         self.task_id = task_id
         self.log_dir = log_dir
         self.base_doc: dict[str, object] = {}
         """A place for the program's own documents, as AIKG's ``Trace`` has; nothing here reads it."""
-        self._exporter = _exporter_for_program(log_dir, layout, on_existing, file_mode)
+        self._levels = read_levels(level)
+        self._exporter = _exporter_for_program(log_dir, layout, on_existing, file_mode, level)
         self._identity = (attributes.text(op_name), attributes.text(task_id))
         self._records = TraceRecords(*self._identity, self._exporter)
         self._task = TaskSpan(attributes.of_task(*self._identity))
         self._trace_id = _ids.generate_trace_id()
         self._step = 0
+        self._skipped = 0
         self._has_told = False
         self._last: tuple[int, SpanContext | None] = (0, None)
         self._lock = threading.RLock()
@@ -214,21 +219,36 @@ class Trace:
 
     def _record(self, action: ActionType, texts: attributes.Attributes) -> None:
         is_judgement = agent_of(action.name) is Agent.CONDUCTOR
+        level = self._levels.of_action(action.name)
+        component = component_of(action.name)
+        if level < from_start(component):
+            if not is_judgement:
+                with self._lock:
+                    self._skipped += 1
+                self._records.append(action, 0, _fields(texts), in_tree=())
+            return
+        verdict = texts.get(attributes.VERIFY_RESULT)
+        failed = verdict is not None and not attributes.has_passed(verdict)
+        status = Status(StatusCode.ERROR, "verification failed") if failed else Status()
         with self._lock:
+            self._keep_skipped()
             step, judged = self._last
             if not is_judgement:
                 step = self._step = self._next_step()
             # The tree need not get a root span of a Trace; its first record then tells what the root would.
             made_with = {} if self._has_told else environment()
             self._has_told = True
-        given = {**attributes.of_action(*self._identity, step, action.name), **made_with, **texts}
+        given: dict[str, AttributeValue] = {
+            **attributes.of_action(*self._identity, step, action.name),
+            **made_with,
+            **texts,
+        }
+        if level < Level.INFO:
+            given = {**kept(component, level, given, failed=failed), **marked(level)}
         found = findings_in(given)
         events = [] if found is None else [Event(attributes.DIAGNOSTIC, event) for event in found.events]
         told = {**given, **(found.attributes if found else {})}
         links = [Link(judged, {attributes.JUDGES: True})] if is_judgement and judged else []
-        verdict = given.get(attributes.VERIFY_RESULT)
-        failed = verdict is not None and not attributes.has_passed(verdict)
-        status = Status(StatusCode.ERROR, "verification failed") if failed else Status()
 
         shown = self._show(action.name, told, links, events)
         context = shown.get_span_context() if shown else self._own_context()
@@ -238,9 +258,22 @@ class Trace:
         if not is_judgement:
             with self._lock:
                 self._last = max(self._last, (step, context), key=_step_of)
-            self._records.append(action, step, _fields(given), is_written=written is not None)
+            fields, in_tree = _fields(texts), set() if written is None else _fields(given).keys()
+            self._records.append(action, step, fields, in_tree=in_tree)
         if shown:
             self._end_shown(shown, step, status, is_written=written is not None)
+
+    def _keep_skipped(self) -> None:
+        """Keep the steps of records that were skipped, before one that is written or judges them."""
+        skipped, self._skipped = self._skipped, 0
+        if not skipped:
+            return
+        before = None
+        if self._exporter is not None:
+            with suppress(Exception):  # as below
+                before = self._exporter.keep_steps(*self._identity, self._trace_id, skipped)
+        self._step = (self._step if before is None else before) + skipped
+        self._last = (self._step, None)
 
     def _next_step(self) -> int:
         if self._exporter is not None:
@@ -329,7 +362,7 @@ def _step_of(action: tuple[int, SpanContext | None]) -> int:
     return action[0]
 
 
-def _fields(given: attributes.Attributes) -> dict[str, str]:
+def _fields(given: Mapping[str, AttributeValue]) -> dict[str, str]:
     """Texts of a record in ``trace_list``, by field."""
     fields = {}
     for field, name in _FIELDS:
@@ -344,21 +377,23 @@ def _exporter_for_program(
     layout: str | Layout | None,
     on_existing: OnExisting | None,
     file_mode: int | str | None,
+    level: str | None,
 ) -> KernelTraceSpanExporter | None:
-    read_settings("/", layout, on_existing, file_mode)  # what the program got wrong, it is told
+    read_settings("/", layout, on_existing, file_mode, level)  # what the program got wrong, it is told
     try:
-        return _exporter_of(read_settings(log_dir, layout, on_existing, file_mode))
+        return _exporter_of(read_settings(log_dir, layout, on_existing, file_mode, level), level)
     except Exception as error:  # noqa: BLE001 - log_dir may be anything, code of the caller's included
         _logger.error("nothing will be written, as a Trace can't have this log_dir: %r", error)
         return None
 
 
 @lru_cache(maxsize=_MAX_EXPORTERS)
-def _exporter_of(settings: Settings) -> KernelTraceSpanExporter:
+def _exporter_of(settings: Settings, level: str | None) -> KernelTraceSpanExporter:
     """One exporter for all traces of a tree, so that its open files and its losses are counted once."""
     return KernelTraceSpanExporter(
         settings.log_dir,
         layout=settings.layout,
         on_existing=settings.on_existing,
         file_mode=settings.file_mode,
+        level=level,
     )

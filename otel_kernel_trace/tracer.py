@@ -8,21 +8,34 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry import trace
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import Span, Status, StatusCode
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
-from otel_kernel_trace.current import CurrentTask, work_under
+from otel_kernel_trace.current import CurrentTask, in_task, note_exception, work_under
 from otel_kernel_trace.forking import after_fork_in_child
+from otel_kernel_trace.levels import (
+    LEVEL_VARIABLE,
+    Level,
+    component_of,
+    from_start,
+    has_failed,
+    kept,
+    marked,
+    read_levels,
+)
 from otel_kernel_trace.live import set_attributes, start_span, whole_of
 from otel_kernel_trace.propagation import Carried, arrived, environment_of, headers_of, without_task
 from otel_kernel_trace.sampling import keep_steps
+from otel_kernel_trace.skipped import Judged, Skipped, SkippedSteps
 from otel_kernel_trace.stages import Place, Sized, Stage, stage_at
 from otel_kernel_trace.task import TaskSpan
 from otel_kernel_trace.version import __version__
+from otel_kernel_trace.within import Within, action_of
 
 if TYPE_CHECKING:
     from otel_kernel_trace.runs import Run
@@ -36,13 +49,34 @@ _LONGEST = 10**9 - 1
 
 
 class _LiveAction:
-    def __init__(self, span: Span, step: int, action_type: str) -> None:
+    def __init__(self, span: Span, step: int, action_type: str, level: Level = Level.INFO) -> None:
         self.span = span
         """The OpenTelemetry span, for attributes and events of your own."""
-        self.step = step
-        """Number of the action in its task; for a Conductor, of the one it judges."""
+        self._step = step
         self.action_type = action_type
         """Name of an :class:`ActionType` member, or the agent's name."""
+        self._level = level
+        self._given: attributes.Attributes = {}
+
+    @property
+    def step(self) -> int:
+        """Number of the action in its task; for a Conductor, of the one it judges."""
+        return self._step
+
+    @property
+    def span_context(self) -> trace.SpanContext:
+        """What a judgement of the action refers to beside its step."""
+        return self.span.get_span_context()
+
+    def _set(self, given: attributes.Attributes, *, is_error: bool = False) -> None:
+        """Give the span what its level has it keep."""
+        if self._level < Level.INFO:
+            # What is kept of a verification depends on its end.
+            self._given |= given
+            component = component_of(self.action_type)
+            failed = has_failed(component, self._given, is_error=is_error)
+            given = kept(component, self._level, self._given, failed=failed)
+        set_attributes(self.span, given)
 
 
 class Action(_LiveAction):
@@ -67,7 +101,7 @@ class Action(_LiveAction):
             parts: texts under names of your own.
         """
         given = {"result": result, "reasoning": reasoning, "prompt": prompt, "error_log": error_log, **parts}
-        set_attributes(self.span, attributes.of_parts(given))
+        self._set(attributes.of_parts(given))
 
 
 class VerifierAction(_LiveAction):
@@ -96,18 +130,18 @@ class VerifierAction(_LiveAction):
             script: source of the comparison.
             parts: texts under names of your own.
         """
-        set_attributes(self.span, attributes.of_parts({"error_log": error_log, **parts}))
-        set_attributes(
-            self.span,
-            attributes.of_verification(
-                {
-                    "result": result,
-                    "profile": profile,
-                    "reference": reference,
-                    "implementation": implementation,
-                    "script": script,
-                }
-            ),
+        found = {
+            "result": result,
+            "profile": profile,
+            "reference": reference,
+            "implementation": implementation,
+            "script": script,
+        }
+        self._set(
+            {
+                **attributes.of_parts({"error_log": error_log, **parts}),
+                **attributes.of_verification(found),
+            }
         )
         if not attributes.has_passed(result):
             self.span.set_status(Status(StatusCode.ERROR, "verification failed"))
@@ -132,6 +166,13 @@ class KernelTracer:
         op_name: operator that the kernel computes.
         task_id: this attempt to produce one kernel.
         tracer_provider: whose processors get the spans; default: the global one.
+        level: how much is recorded of what, as ``info,verifier=debug,designer=off``; see
+            :mod:`otel_kernel_trace.levels`. Environment: ``KERNEL_TRACE_LEVEL``; default
+            ``info``, which is all. Actions below their level have a number and no span; one
+            that raises or gives an ``error_log`` gets its span when it ends, unless it is off.
+
+    Raises:
+        ValueError, TypeError: ``level`` can't be used.
     """
 
     def __init__(
@@ -139,17 +180,27 @@ class KernelTracer:
         op_name: str,
         task_id: str,
         tracer_provider: trace.TracerProvider | None = None,
+        *,
+        level: str | None = None,
     ) -> None:
         self.op_name = op_name
         self.task_id = task_id
+        self._level = level
+        self._levels = read_levels(level)
         self._tracer = trace.get_tracer("otel_kernel_trace", __version__, tracer_provider=tracer_provider)
         self._task = TaskSpan(attributes.of_task(op_name, task_id))
+        self._here = CurrentTask(
+            attributes.text(op_name), attributes.text(task_id), self._tracer, self._levels
+        )
         self._tracer_provider = tracer_provider
         self._description: attributes.Attributes = {}
         """For the actions here, where the root span is another process's."""
         self._step = 0
         self._last_kept: int | None = None
-        self._last = (0, "", trace.INVALID_SPAN_CONTEXT)
+        self._skipped: SkippedSteps | None = None
+        self._inside_skipped: tuple[Context, Within, Context] | None = None
+        """The context inside of a skipped action, and what it was made of."""
+        self._last: Judged | None = None
         self._lock = threading.RLock()
         after_fork_in_child(self)
 
@@ -179,21 +230,18 @@ class KernelTracer:
         """Any other agent at work; files and spans bear its name."""
         return self._agent(name, prompt)
 
-    @contextlib.contextmanager
     def verifier(
         self, *, framework: str | None = None, impl_type: str | None = None
-    ) -> Iterator[VerifierAction]:
+    ) -> contextlib.AbstractContextManager[VerifierAction]:
         """A Verifier at work.
 
         Args:
             framework: what the reference task is written in: ``torch``, ``numpy`` …
             impl_type: what the kernel is written in: ``triton``, ``numba`` …
         """
-        given = attributes.of_verification({"framework": framework, "impl_type": impl_type})
-        name = ActionType.VERIFY.name
-        step = self._next_step()
-        with self._span(name, step, given) as span:
-            yield VerifierAction(span, self._step_of(span, step), name)
+        if self._levels.of_action(ActionType.VERIFY.name) is Level.OFF:
+            return _SkippedVerifier(self, ActionType.VERIFY.name, Level.OFF)
+        return self._verifier(attributes.of_verification({"framework": framework, "impl_type": impl_type}))
 
     @contextlib.contextmanager
     def conductor(
@@ -210,22 +258,20 @@ class KernelTracer:
                 Conductor's check is for.
             TypeError: ``judges`` is no action.
         """
-        if judges is not None and not isinstance(judges, _LiveAction):
+        if judges is not None and not isinstance(judges, (Action, VerifierAction)):
             raise TypeError(f"judges is what `with tracer.coder() as action` gives, not {judges!r}")
-        if judges is not None:
-            step, judged, span_context = judges.step, judges.action_type, judges.span.get_span_context()
-        else:
-            with self._lock:
-                step, judged, span_context = self._last
-        check = check_of(judged)
-        if check is None and not judged:
+        judged = self._last if judges is None else judges
+        if judged is None:
             raise ValueError("there is no action yet that the Conductor could judge")
-        if check is None:
-            raise ValueError(f"no Conductor's check is for {judged!r}; use action() for agents of your own")
-        name = check.name
-        link = trace.Link(span_context, {attributes.JUDGES: True})
-        with self._span(name, step, attributes.of_parts({"prompt": prompt}), [link]) as span:
-            yield Action(span, step, name)
+        check = _check_of(judged.action_type)
+        level = self._levels.of_action(check)
+        if level < from_start(Agent.CONDUCTOR.value):
+            with _SkippedAction(self, check, level, judged) as skipped:
+                yield skipped
+            return
+        self._keep_skipped()
+        with self._span(check, judged.step, attributes.of_parts({"prompt": prompt}), judged) as span:
+            yield Action(span, judged.step, check, level)
 
     @contextlib.contextmanager
     def stage(
@@ -342,6 +388,7 @@ class KernelTracer:
             raise ValueError(f"steps is a number of steps, 0 or more, not {steps!r}")
         context = self._task.context(self._tracer)
         names = attributes.text(self.op_name), attributes.text(self.task_id)
+        self._keep_skipped()
         with self._lock:
             # Before steps are taken, as the names may be too long.
             headers_of(Carried(*names, _LONGEST, steps), context, self._task.around)
@@ -352,7 +399,7 @@ class KernelTracer:
             return headers_of(Carried(*names, last_step, steps), context, self._task.around)
 
     def environment(self, *, steps: int = 1) -> dict[str, str]:
-        """This process's environment with what carries the task to a child process.
+        """This process's environment with what carries the task, and its level, to a child process.
 
         >>> subprocess.run([...], env=tracer.environment())
 
@@ -362,42 +409,44 @@ class KernelTracer:
         Raises:
             ValueError: ``op_name`` or ``task_id`` is too long to be carried.
         """
-        return {**without_task(os.environ), **environment_of(self.headers(steps=steps))}
+        level = {} if self._level is None else {LEVEL_VARIABLE: self._level}
+        return {**without_task(os.environ), **level, **environment_of(self.headers(steps=steps))}
 
     @classmethod
     def from_carrier(
         cls,
         carrier: Mapping[str, str] | None = None,
         tracer_provider: trace.TracerProvider | None = None,
+        level: str | None = None,
     ) -> KernelTracer:
         """Go on with the task that another process carries here.
 
         Args:
             carrier: headers of an HTTP request, or environment variables, in whatever case;
                 default: the environment of this process.
-            tracer_provider: as of the class.
+            tracer_provider, level: as of the class.
 
         Raises:
-            ValueError: no task is carried.
+            ValueError: no task is carried, or ``level`` can't be used.
         """
         came = arrived(os.environ if carrier is None else carrier)
         if came is None:
             raise ValueError(
                 "no task came here: the parent's tracer.environment(), or tracer.headers(), has it"
             )
-        tracer = cls(came.task.op_name, came.task.task_id, tracer_provider)
+        tracer = cls(came.task.op_name, came.task.task_id, tracer_provider, level=level)
         tracer._step = came.task.last_step
         if came.task.steps is not None:
             tracer._last_kept = came.task.last_step + came.task.steps
         tracer._task = TaskSpan({}, came.context)
         return tracer
 
-    def __reduce__(self) -> tuple[Callable[[dict[str, str]], KernelTracer], tuple[dict[str, str]]]:
+    def __reduce__(self) -> tuple[Callable[..., KernelTracer], tuple[dict[str, str], None, str | None]]:
         # To the worker of a pool, fork or spawn, a tracer goes as to any other process.
-        return KernelTracer.from_carrier, (self.headers(),)
+        return KernelTracer.from_carrier, (self.headers(), None, self._level)
 
     def __copy__(self) -> KernelTracer:
-        return KernelTracer.from_carrier(self.headers(), self._tracer_provider)
+        return KernelTracer.from_carrier(self.headers(), self._tracer_provider, self._level)
 
     def __deepcopy__(self, memo: dict[int, object]) -> KernelTracer:
         return self.__copy__()
@@ -421,16 +470,87 @@ class KernelTracer:
     ) -> None:
         self.close()
 
+    def skip(self, action: Skipped) -> tuple[SkippedSteps | None, int]:
+        """For actions below their level; not for users."""
+        with self._lock:
+            self._step += 1
+            skipped, number = None, self._step
+            if self._last_kept is None or self._step > self._last_kept:
+                skipped = self._skipped = self._skipped or SkippedSteps(self._step)
+                number = skipped.count
+                skipped.count += 1
+            self._last = action
+        return skipped, number
+
+    def context_of_skipped(self, action: Within) -> Context:
+        """For actions below their level; not for users."""
+        current = get_current()
+        known = self._inside_skipped
+        if known is not None and known[0] is current and known[1] is action:
+            # Each its own: by it an action that was abandoned tells whether it is the current one.
+            return Context(known[2])
+        # What is not skipped inside stands under the task.
+        is_off = self._levels.highest is Level.OFF
+        inside = in_task(self._here, current if is_off else self._task.context(self._tracer), action)
+        self._inside_skipped = (current, action, inside)
+        return inside
+
+    def tell_of_failure(self, action: Skipped, error: BaseException | None) -> None:
+        """For actions below their level; not for users."""
+        try:
+            self._keep_skipped()
+            name, step = action.action_type, action.step
+            given = {
+                **attributes.of_action(self.op_name, self.task_id, step, name),
+                **attributes.of_parts({"error_log": action.error_log}),
+                **marked(action.level),
+            }
+            links = () if action.judged is None else _links_to(action.judged)
+            context = self._task.context(self._tracer)
+            span = start_span(self._tracer, name, context, given, links, action.began)
+            if error is not None:
+                note_exception(span, error, _ERROR_LOG)
+            _tell_findings(span)
+            span.end()
+        except Exception:
+            _logger.exception("could not record that the %.100r action failed", action.action_type)
+
+    def _agent(self, name: str, prompt: str | None) -> contextlib.AbstractContextManager[Action]:
+        level = self._levels.of_action(name)
+        if level < Level.INFO and level < from_start(component_of(name)):
+            return _SkippedAction(self, name, level)
+        return self._with_span(name, prompt, level)
+
     @contextlib.contextmanager
-    def _agent(self, name: str, prompt: str | None) -> Iterator[Action]:
+    def _with_span(self, name: str, prompt: str | None, level: Level) -> Iterator[Action]:
         step = self._next_step()
         with self._span(name, step, attributes.of_parts({"prompt": prompt})) as span:
-            yield Action(span, self._step_of(span, step), name)
+            yield Action(span, self._step_of(span, step), name, level)
+
+    @contextlib.contextmanager
+    def _verifier(self, given: attributes.Attributes) -> Iterator[VerifierAction]:
+        name = ActionType.VERIFY.name
+        step = self._next_step()
+        with self._span(name, step, given) as span:
+            action = VerifierAction(span, self._step_of(span, step), name, self._levels.of_action(name))
+            try:
+                yield action
+            except BaseException:
+                action._set({}, is_error=True)
+                raise
 
     @contextlib.contextmanager
     def _span(
-        self, name: str, step: int | None, given: attributes.Attributes, links: Sequence[trace.Link] = ()
+        self,
+        name: str,
+        step: int | None,
+        given: attributes.Attributes,
+        judged: Judged | None = None,
     ) -> Iterator[Span]:
+        level = self._levels.of_action(name)
+        if level < Level.INFO:
+            given = {**kept(component_of(name), level, given, failed=False), **marked(level)}
+        links = () if judged is None else _links_to(judged)
         span = start_span(
             self._tracer,
             name,
@@ -444,26 +564,40 @@ class KernelTracer:
         )
         if not span.is_recording() and self._tracer_provider is None:
             _warn_of_no_provider()
-        if not links:
+        if judged is None:
             with self._lock:
-                began = (self._step_of(span, step), name, span.get_span_context())
-                self._last = max(self._last, began, key=_step_of)
-        with work_under(span, self._here(), _ERROR_LOG, _tell_findings):
+                began = _Began(self._step_of(span, step), name, span.get_span_context())
+                if self._last is None or self._last.step <= began.step:
+                    self._last = began
+        with work_under(span, self._here, _ERROR_LOG, _tell_findings, action_of(name, level, has_span=True)):
             yield span
 
     def _place(self) -> Place:
-        return Place(self._here(), self._task.context(self._tracer))
-
-    def _here(self) -> CurrentTask:
-        return CurrentTask(attributes.text(self.op_name), attributes.text(self.task_id), self._tracer)
+        return Place(self._here, self._task.context(self._tracer))
 
     def _next_step(self) -> int | None:
         """The step of an action that begins; None where none was kept for this process any more."""
         with self._lock:
+            self._keep_skipped()
             if self._last_kept is not None and self._step >= self._last_kept:
                 return None
             self._step += 1
             return self._step
+
+    def _keep_skipped(self) -> None:
+        """Keep the steps of what was skipped on disk, where there is one, before more is recorded."""
+        with self._lock:
+            skipped, self._skipped = self._skipped, None
+            if skipped is None:
+                return
+            names = attributes.text(self.op_name), attributes.text(self.task_id)
+            run = trace.get_current_span(self._task.context(self._tracer)).get_span_context().trace_id
+            before = keep_steps(self._tracer, *names, run, skipped.count)
+            if before is None:
+                skipped.run = run
+                return
+            skipped.first = before + 1
+            self._step = max(self._step, before + skipped.count)
 
     def _step_of(self, span: Span, step: int | None) -> int:
         """The step that a processor found for the action on disk, else the one counted here."""
@@ -476,6 +610,56 @@ class KernelTracer:
         with self._lock:
             self._step = max(self._step, on_disk)  # what comes next goes on from there
         return on_disk
+
+
+class _Began(NamedTuple):
+    """An action with a span, for the Conductor: who keeps it does not keep the span."""
+
+    step: int
+    action_type: str
+    span_context: trace.SpanContext
+
+
+class _SkippedAction(Skipped, Action):
+    def record(
+        self,
+        result: str | None = None,
+        reasoning: str | None = None,
+        *,
+        prompt: str | None = None,
+        error_log: str | None = None,
+        **parts: str | None,
+    ) -> None:
+        if error_log:
+            self.error_log = error_log
+
+
+class _SkippedVerifier(Skipped, VerifierAction):
+    def record(
+        self,
+        result: bool | str,
+        error_log: str | None = None,
+        profile: str | dict[str, object] | None = None,
+        *,
+        reference: str | None = None,
+        implementation: str | None = None,
+        script: str | None = None,
+        **parts: str | None,
+    ) -> None:
+        pass
+
+
+def _links_to(judged: Judged) -> Sequence[trace.Link]:
+    span_context = judged.span_context
+    return [trace.Link(span_context, {attributes.JUDGES: True})] if span_context.is_valid else []
+
+
+def _check_of(action_type: str) -> str:
+    """The name of the Conductor's check of an action."""
+    check = check_of(action_type)
+    if check is None:
+        raise ValueError(f"no Conductor's check is for {action_type!r}; use action() for agents of your own")
+    return check.name
 
 
 def _tell_findings(span: Span) -> None:
@@ -505,7 +689,3 @@ def _warn_of_no_provider() -> None:
         _logger.warning(
             "nothing is recorded: no TracerProvider has been set; call otel_kernel_trace.configure() first"
         )
-
-
-def _step_of(action: tuple[int, str, trace.SpanContext]) -> int:
-    return action[0]

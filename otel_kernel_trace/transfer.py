@@ -36,7 +36,7 @@ from otel_kernel_trace.record import Record, attributes_of, read_record, with_at
 from otel_kernel_trace.reference import SIZE, Begun, InPlace, Reference, references_in, without_references
 from otel_kernel_trace.store import Folder, Store
 
-_IN_FILES = (attributes.PART_PREFIX, "kernel_trace.verify.source.")
+_IN_FILES = (attributes.PART_PREFIX, attributes.VERIFY_SOURCE_PREFIX)
 """How the names of attributes begin whose texts are files."""
 
 _AFTER_ALL = 2**31

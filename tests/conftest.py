@@ -15,5 +15,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith("OTEL_"):
+        if name.startswith(("OTEL_", "KERNEL_TRACE_LEVEL")):
             monkeypatch.delenv(name)

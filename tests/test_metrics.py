@@ -593,3 +593,23 @@ def test_a_prometheus_endpoint_whenever_the_meter_provider_is_set(tmp_path: Path
     assert found[f'kernel_trace_tokens_total{{gen_ai_token_type="input",{coder}}}'] == 12
     assert found[f"kernel_trace_action_duration_seconds_count{{{coder}}}"] == 1
     assert found[f'kernel_trace_action_duration_seconds_bucket{{{coder},le="1800.0"}}'] == 1
+
+
+@pytest.mark.parametrize("way", ["trace", "tracer", "exporter"])
+@pytest.mark.parametrize("level", ["error", "off"])
+def test_verdicts_count_at_every_level_but_off(
+    measured: Measured, tmp_path: Path, way: str, level: str
+) -> None:
+    exporter = KernelTraceSpanExporter(tmp_path, level=level)
+    if way == "trace":
+        trace = Trace("o", "1", tmp_path, level=level)
+        for verdict in ("True", "False"):
+            trace.insert_verifier_record(verdict, "", "")
+    with provider_of(exporter) as provider:
+        tracer = KernelTracer("o", "1", provider, level=level if way == "tracer" else None)
+        for is_right in (True, False) if way != "trace" else ():
+            with tracer.verifier() as check:
+                check.record(is_right)
+    assert measured.counted(VERIFICATIONS) == ({} if level == "off" else {"passed": 1, "failed": 1})
+    # Of these only the one that failed is a record to be written.
+    assert measured.counted(RECORDS) == ({} if level == "off" else {"written": 1})

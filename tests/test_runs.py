@@ -49,7 +49,8 @@ def _given(seen: InMemorySpanExporter) -> Mapping[str, AttributeValue]:
     return given
 
 
-def test_a_command_that_succeeds(tracer: KernelTracer, seen: InMemorySpanExporter) -> None:
+def test_a_command_that_succeeds(provider: TracerProvider, seen: InMemorySpanExporter) -> None:
+    tracer = KernelTracer("o", "1", provider, level="debug")
     run = tracer.run(["sh", "-c", "cat; echo err >&2"], name="copy", input="gr\udcfc\n")
     assert (run.args, run.returncode, run.signal) == (("sh", "-c", "cat; echo err >&2"), 0, "")
     assert (run.stdout, run.stderr) == ("gr\udcfc\n", "err\n")

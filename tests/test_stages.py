@@ -307,8 +307,8 @@ def test_the_index_has_a_stage_whole_whatever_the_limits(tmp_path: Path) -> None
     provider = TracerProvider(
         shutdown_on_exit=False, span_limits=SpanLimits(max_span_attribute_length=10, max_span_attributes=4)
     )
-    provider.add_span_processor(KernelTraceSpanProcessor(KernelTraceSpanExporter(tmp_path)))
-    with KernelTracer("o", "1", provider) as tracer:
+    provider.add_span_processor(KernelTraceSpanProcessor(KernelTraceSpanExporter(tmp_path, level="debug")))
+    with KernelTracer("o", "1", provider, level="debug") as tracer:
         tracer.run(["sh", "-c", "echo 0123456789abcdef; yes | head -c 10000 >&2"])
     store = Store(str(tmp_path))
     [span] = [span for span in indexed_spans(store, Passed()) if span.name == "sh"]

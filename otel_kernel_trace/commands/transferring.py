@@ -259,7 +259,7 @@ def import_command(file: Path, log_dir: Path, texts: Path | None, layout: str | 
             layout = layout or layout_of(str(log_dir)) or layout_in(source)
             if layout is None and texts is not None:
                 layout = layout_of(str(texts))
-            exporter = KernelTraceSpanExporter(log_dir, layout=layout, on_existing="continue")
+            exporter = KernelTraceSpanExporter(log_dir, layout=layout, on_existing="continue", level="debug")
             source.seek(0)
             _tell(import_file(source, exporter, texts=None if texts is None else str(texts)), log_dir)
     except OSError as error:
@@ -295,7 +295,7 @@ def merge_command(log_dirs: tuple[Path, ...], log_dir: Path, layout: str | None)
     try:
         named = (layout_of(str(tree)) for tree in (log_dir, *log_dirs))
         layout = layout or next((name for name in named if name), None)
-        exporter = KernelTraceSpanExporter(log_dir, layout=layout, on_existing="continue")
+        exporter = KernelTraceSpanExporter(log_dir, layout=layout, on_existing="continue", level="debug")
         for source in log_dirs:
             if os.path.realpath(source) == exporter.log_dir:
                 raise click.UsageError(f"{source} is the tree that is to be added to")
