@@ -172,7 +172,8 @@ class Stage:
     macros: tuple[str, ...] = ()
     """Those in force, without ``-D``."""
     outputs: Mapping[str, Part] = field(default_factory=lambda: MappingProxyType({}))
-    """``stdout``, ``stderr`` and the builder's ``log``, as far as they are there."""
+    """``stdout``, ``stderr``, the builder's ``log`` and the times of an engine's ``layers`` (JSON), as far as
+    they are there."""
     diagnostics: tuple[Diagnostic, ...] = ()
     resources: tuple[KernelResources, ...] = ()
     builder: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))

@@ -24,11 +24,11 @@ from otel_kernel_trace.reference import Reference, references_in, without_refere
 from otel_kernel_trace.suspicion import decode
 
 _SOURCES = "kernel_trace.verify."
-_BUILDER = f"{attributes.BUILDER}."
 _OUTPUTS = {
     "stdout": attributes.STAGE_STDOUT,
     "stderr": attributes.STAGE_STDERR,
-    "log": f"{_BUILDER}log",
+    "log": attributes.BUILDER_LOG,
+    "layers": attributes.LAYER_TIMES,
 }
 
 FACTS = (attributes.RESOURCES, attributes.SUSPICIONS)
@@ -174,12 +174,12 @@ def _builder_lines(span: ReadableSpan) -> tuple[Mapping[str, str | int | float |
 
 
 def _of_builder(given: Mapping[str, AttributeValue]) -> Mapping[str, str | int | float | bool]:
-    start = len(_BUILDER)
+    start = len(attributes.BUILDER_PREFIX)
     return MappingProxyType(
         {
             name[start:]: value
             for name, value in given.items()
-            if name.startswith(_BUILDER)
+            if name.startswith(attributes.BUILDER_PREFIX)
             and isinstance(value, (str, int, float))
             and name not in _OUTPUTS.values()
         }
