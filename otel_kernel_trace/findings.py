@@ -62,8 +62,8 @@ def findings_in(given: Mapping[str, AttributeValue]) -> Findings | None:
 
 
 def _found_in(given: Mapping[str, AttributeValue]) -> Findings | None:
-    error_log = _ends_of(given.get(_ERROR_LOG))
-    others = [_ends_of(value) for value in _other_logs(given)]
+    error_log = ends_of(given.get(_ERROR_LOG))
+    others = [ends_of(value) for value in _other_logs(given)]
     diagnostics = parse_diagnostics(error_log)
     resources = [one for log in (error_log, *others) for one in parse_resources(log)]
     if not diagnostics:  # a line's number is of the error log
@@ -98,7 +98,7 @@ def _suspicions_in(given: Mapping[str, AttributeValue]) -> Sequence[Suspicion]:
     return suspicions_of(profile, implementation, reference, framework=framework, impl_type=impl_type)
 
 
-def _ends_of(log: AttributeValue) -> str:
+def ends_of(log: AttributeValue) -> str:
     """A log without what is too much of it; lines keep their numbers."""
     if not isinstance(log, str) or len(log) <= MAX_CHARS:
         return log if isinstance(log, str) else ""

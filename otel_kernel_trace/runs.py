@@ -17,6 +17,7 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.diagnostics import Category, Diagnostic, parse_diagnostics
 from otel_kernel_trace.diagnostics.telling import tell, tell_resources
 from otel_kernel_trace.execution import Ended, Output, run_command
+from otel_kernel_trace.findings import ends_of
 from otel_kernel_trace.levels import STAGE, kept
 from otel_kernel_trace.live import set_attributes
 from otel_kernel_trace.macros import macros_in
@@ -45,7 +46,8 @@ class Run:
     """Seconds."""
     is_timed_out: bool = False
     diagnostics: tuple[Diagnostic, ...] = ()
-    """What its output says is wrong, stderr first; and that it timed out or crashed, where that is so."""
+    """What its output says is wrong, stderr first; and that it timed out or crashed, where that is so. Of an
+    output of more than a million characters the beginning and the end are looked at."""
     resources: tuple[KernelResources, ...] = ()
     """Of the entry functions that it assembled."""
     macros: tuple[str, ...] = ()
@@ -81,7 +83,7 @@ def run(
     words = tuple(os.fsdecode(word) for word in args)
     if not words:
         raise ValueError("args is empty: there is no program to run")
-    content = input.encode("utf-8", "surrogateescape") if isinstance(input, str) else input
+    content = _bytes(input) if isinstance(input, str) else input
     macros = macros_in(words, os.environ if env is None else env, cwd)
     given: dict[str, AttributeValue] = {attributes.PROCESS_COMMAND_ARGS: [_sendable(word) for word in words]}
     if macros:
@@ -164,7 +166,7 @@ def _signal_of(returncode: int | None) -> str:
 
 def _diagnostics_in(text: str) -> tuple[Diagnostic, ...]:
     try:
-        return parse_diagnostics(text)
+        return parse_diagnostics(ends_of(text))
     except Exception:
         _logger.exception("what a command wrote is kept without its diagnostics")
         return ()
@@ -172,7 +174,7 @@ def _diagnostics_in(text: str) -> tuple[Diagnostic, ...]:
 
 def _resources_in(text: str) -> tuple[KernelResources, ...]:
     try:
-        return parse_resources(text)
+        return parse_resources(ends_of(text))
     except Exception:
         _logger.exception("what a command wrote is kept without its resources")
         return ()
@@ -180,6 +182,13 @@ def _resources_in(text: str) -> tuple[KernelResources, ...]:
 
 def _ended_by(program: str, category: Category, message: str) -> Diagnostic:
     return Diagnostic(program, "error", category, message, signature=_NUMBER.sub("N", message))
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # halves of characters that stand for no byte
+        return text.encode("utf-8", "backslashreplace")
 
 
 def _text(output: Output) -> str:

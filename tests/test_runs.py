@@ -139,6 +139,16 @@ def test_bytes_and_paths_are_words_too(tracer: KernelTracer, seen: InMemorySpanE
     assert _given(seen)["process.command_args"] == ("echo", "a", "\\xff")
 
 
+def test_any_text_can_be_read_by_a_command(tracer: KernelTracer) -> None:
+    assert tracer.run(["cat"], input="\ud800\udcff").stdout == "\\ud800\\udcff"
+
+
+def test_of_a_long_output_both_ends_are_looked_at(tracer: KernelTracer) -> None:
+    script = "cat; head -c 20000000 /dev/zero; echo; echo 'a.c:9:1: error: ‘last’ undeclared'"
+    run = tracer.run(["sh", "-c", script], input="a.c:1:1: error: ‘first’ undeclared\n")
+    assert [one.identifier for one in run.diagnostics] == ["first", "last"]
+
+
 def test_of_an_output_without_end_the_span_says_what_is_missing(
     tracer: KernelTracer, seen: InMemorySpanExporter
 ) -> None:
