@@ -139,9 +139,6 @@ def stage_at(
     of_stage = {**attributes.of_stage(task.op_name, task.task_id, name), **(given or {}), **marked(level)}
     span = start_span(task.tracer, name, place.context, of_stage)
     begun = Stage(span, name, level)
-    if not span.is_recording():
-        yield begun
-        return
     with work_under(span, task, before_end=begun.end):
         if input is not None:
             begun.input(input)
