@@ -6,7 +6,7 @@
 The lines are a verbose build of TensorRT's: one in eight tells of a fusion, half of tactics that
 were timed, the others are only read. All loggers take the same lines in one process, in turn, in
 several rounds; the table has medians, the span's end with all that is put on it included. Logs
-that a stranger made to hurt take no longer than others of their size.
+that a stranger made to hurt cost by their lines, not by what stands in them.
 """
 
 from __future__ import annotations
