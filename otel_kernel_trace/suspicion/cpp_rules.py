@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from otel_kernel_trace.suspicion.libraries import LIBRARY_CPP, is_by_hand, is_set_up
@@ -23,6 +24,7 @@ _JOINED: Final = re.compile(
 )
 _WORKER: Final = re.compile(r"\bstd::(?:thread|async|jthread)\b|\bpthread_create\b|\.detach\s?\(\)")
 _AWAITED: Final = re.compile(r"\.(?:join|get|wait)\s?\(\)|\bpthread_join\b|\bstd::jthread\b")
+_MAX_HANDLERS: Final = 200
 _CATCH: Final = re.compile(r"\bcatch\s{0,8}\([^){}]{0,200}\)\s{0,200}\{([^}]{0,2000})")
 
 
@@ -102,7 +104,7 @@ def library_call(given: Examined) -> Iterator[Suspicion]:
 def reference_fallback(given: Examined) -> Iterator[Suspicion]:
     """A handler of exceptions that has a library compute the result."""
     for part in given.source.cpp:
-        for found in _CATCH.finditer(part.code):
+        for found in islice(_CATCH.finditer(part.code), _MAX_HANDLERS):
             if LIBRARY_CPP.search(found[1]):
                 yield given.at(
                     part.line_at(found.start()),

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-_MAX_PARSED = 300_000
-"""Characters; a kernel has some thousands."""
+_MAX_PARSED = 100_000
+"""Characters; a kernel has some thousands. In what is longer, calls and assignments alone are found."""
 _MAX_OPERATORS = 500
 """In a statement; each may be a level of nesting."""
 _MAX_ELIFS = 200
