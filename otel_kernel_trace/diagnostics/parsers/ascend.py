@@ -26,7 +26,7 @@ _OPERATION: Final = re.compile(r"'(?P<name>[\w.$-]{1,200})' op ")
 class AscendParser(Parser):
     """``loc("kernel.mlir":2:3): error: ub overflow, requires N bits while M bits avaliable!`` (spelt so)."""
 
-    signs = ('loc("', "loc(unknown)", "encounters error:")
+    signs = ("loc(", "encounters error:")
 
     def __init__(self) -> None:
         super().__init__()

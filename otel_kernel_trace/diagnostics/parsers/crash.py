@@ -33,7 +33,6 @@ _SIGNALS: Final = {
 }
 _WORDS: Final = {
     "Segmentation fault": "SIGSEGV",
-    "Segfault": "SIGSEGV",
     "Aborted": "SIGABRT",
     "Killed": "SIGKILL",
     "Bus error": "SIGBUS",
@@ -110,12 +109,10 @@ class CrashParser(Parser):
 
     signs = (
         *_WORDS,
-        "exit",
-        "Exit",
+        "xit",
         "return code",
         "returncode",
-        "died with <Signals",
-        "signal",
+        "ignal",
         "*** SIG",
         ": Assertion ",
         _TERMINATE,

@@ -33,21 +33,7 @@ _CODE: Final = re.compile(
 class CudaRuntimeParser(Parser):
     """``RuntimeError: CUDA error: an illegal memory access …``, and assertions in device code."""
 
-    signs = (
-        "CUDA error",
-        "CUDA Error",
-        "CUDA driver error",
-        "HIP error",
-        "NPU error",
-        "cuDNN error",
-        "NCCL error",
-        "CUDA runtime error",
-        "cuda error",
-        "CUBLAS error",
-        "Triton Error [",
-        ", thread: [",
-    )
-
+    signs = (" error: ", "CUDA error", "Error: ", "Triton Error [", ", thread: [")
     precedence = 2
 
     def __init__(self) -> None:

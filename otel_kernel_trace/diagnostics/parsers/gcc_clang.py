@@ -38,7 +38,7 @@ _IN_FUNCTION: Final = re.compile(
     r"(?P<file>(?:[A-Za-z]:)?[^:\n]{1,500}): (?P<what>In [a-z ]{0,60}|At global scope)(?:['‘`]"
     r"(?P<function>[^\n]{1,1000})['’])?[:,]?$"
 )
-_REQUIRED: Final = ("required from", "required by", "recursively required")
+_REQUIRED: Final = ("required from", "required by")
 _CLANG_BEGINS: Final = (
     "use of undeclared identifier",
     "no matching function for call to '",
@@ -74,13 +74,17 @@ class GccClangParser(Parser):
     """
 
     signs = (
-        *(f": {kind}: " for kind in _KINDS),
+        " error: ",
+        ": warning: ",
+        ": note: ",
+        ": remark: ",
+        ", unimplemented: ",
         " generated",
         "compilation terminated",
         "In file included from ",
         ": In ",
         ": At global scope",
-        *(f"   {words}" for words in _REQUIRED),
+        *_REQUIRED,
     )
 
     def __init__(self) -> None:

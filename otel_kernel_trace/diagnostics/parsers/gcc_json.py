@@ -26,7 +26,7 @@ class GccJsonParser(Parser):
     Whole elements of an array that was cut are taken. Elements are decoded once each.
     """
 
-    signs = _BEGINS
+    signs = ('{"',)
     precedence = 2
 
     def __init__(self) -> None:

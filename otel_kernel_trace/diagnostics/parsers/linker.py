@@ -50,12 +50,8 @@ class LinkerParser(Parser):
         "in function ",
         "collect2: ",
         "ld: ",
-        "lld: ",
-        "ld.gold: ",
         "ld.bfd: ",
-        "mold: ",
-        ">>> referenced by ",
-        ">>> defined ",
+        ">>> ",
     )
     precedence = 2
 

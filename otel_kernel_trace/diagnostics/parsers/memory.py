@@ -36,20 +36,15 @@ class OutOfMemoryParser(Parser):
     """``torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.``; the figure is in bytes."""
 
     signs = (
-        "out of memory",
-        "Out of memory",
-        "OutOfMemoryError",
+        "ut of memory",
         "MemoryError",
         "RESOURCE_EXHAUSTED",
-        "Unable to allocate",
         "bad_alloc",
         "OOM when allocating",
         "DefaultCPUAllocator",
         "OUT_OF_MEMORY",
-        "cudaErrorMemoryAllocation",
         "memory exhausted",
     )
-
     precedence = 2
 
     def feed(self, line: Line) -> bool:

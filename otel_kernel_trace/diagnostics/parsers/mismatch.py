@@ -47,7 +47,14 @@ _WAITS: Final = 60
 class MismatchParser(Parser):
     """``Mismatched elements: 16 / 16 (100%)`` and what stands around it, as one finding."""
 
-    signs = ("AssertionError", "Mismatched elements: ", *_NUMPY, *_TORCH)
+    signs = (
+        "AssertionError",
+        "ismatch",
+        "s are not ",
+        "Not equal to tolerance",
+        "The values for attribute ",
+        "Object comparison failed",
+    )
     precedence = 2
 
     def __init__(self) -> None:

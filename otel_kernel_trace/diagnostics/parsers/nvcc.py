@@ -40,7 +40,7 @@ class NvccParser(Parser):
     The column is the caret's in that line: where a macro was expanded before it, the source's differs.
     """
 
-    signs = (*(f"): {kind}" for kind in _KINDS), "nvcc fatal", "nvcc error", "nvcc warning")
+    signs = ("): ", "nvcc ")
 
     def __init__(self) -> None:
         super().__init__()

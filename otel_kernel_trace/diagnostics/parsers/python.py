@@ -98,7 +98,7 @@ class PythonParser(Parser):
     The column of a syntax error is that in the line as Python shows it, without its indentation.
     """
 
-    signs = (_HEAD, 'File "', _CAUSE, _CONTEXT, *(f"{name}: " for name in _NAMED), ".py:")
+    signs = (_HEAD, 'File "', "he above exception", *(f"{name}: " for name in _NAMED), ".py:")
 
     def __init__(self) -> None:
         super().__init__()

@@ -30,16 +30,7 @@ _TYPES: Final = ("TimeoutExpired", "TimeoutError", "Timeout")
 class TimeoutParser(Parser):
     """``subprocess.TimeoutExpired: Command '…' timed out after 60 seconds``."""
 
-    signs = (
-        "timed out",
-        "TimeoutError",
-        "TimeoutExpired",
-        "timeout: sending",
-        "Timeout >",
-        "operation timeout",
-        "DUE TO TIME LIMIT",
-        "Timeout expired",
-    )
+    signs = ("timed out", "imeout", "DUE TO TIME LIMIT")
 
     def feed(self, line: Line) -> bool:
         if line.text.startswith((" ", "\t")):
