@@ -88,7 +88,9 @@ def _wanted(log: str, begin: int, end: int, by_sign: dict[str, list[Parser]]) ->
                 if there is None:
                     wanted[start] = parsers.copy()
                 else:
-                    there += (parser for parser in parsers if parser not in there)
+                    for parser in parsers:
+                        if parser not in there:
+                            there.append(parser)
             place = log.find(sign, _line_end(log, place), end)
     return wanted
 

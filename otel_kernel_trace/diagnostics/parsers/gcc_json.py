@@ -80,10 +80,19 @@ def _messages(document: object) -> Iterator[Finding]:
         if found is not None:
             yield found
     for run in _dicts(document.get("runs")):
+        is_clang = _name(run).startswith("clang")
         for result in _dicts(run.get("results")):
             found = _result(result)
             if found is not None:
+                found.tool = "clang" if is_clang else "gcc"
                 yield found
+
+
+def _name(run: dict[str, object]) -> str:
+    """The tool that a run of SARIF is of."""
+    tool = run.get("tool")
+    driver = tool.get("driver") if isinstance(tool, dict) else None
+    return _text(driver.get("name")) if isinstance(driver, dict) else ""
 
 
 def _message(document: dict[str, object]) -> Finding | None:
@@ -123,7 +132,7 @@ def _result(result: dict[str, object]) -> Finding | None:
         if isinstance(physical, dict):
             artifact, region = physical.get("artifactLocation"), physical.get("region")
             if isinstance(artifact, dict):
-                finding.file = _text(artifact.get("uri")) or None
+                finding.file = _text(artifact.get("uri")).removeprefix("file://") or None
             if isinstance(region, dict):
                 finding.line = _number(region.get("startLine"))
                 finding.column = _number(region.get("startColumn"))

@@ -111,6 +111,9 @@ class PythonParser(Parser):
         text = line.text
         head = text.find(_HEAD)
         if head >= 0:
+            if head == 0 and self._open is not None and not self._open.frames and not self._open.margin:
+                self._open.begins = line.number  # the one before has not even begun
+                return True
             self._cut()
             self._open = _begun(text[:head], line.number)
             return True
