@@ -196,6 +196,20 @@ def test_of_a_long_line_only_the_beginning_is_looked_at() -> None:
     assert len(message) < 2000
 
 
+def test_figures_that_are_none_are_no_trouble() -> None:
+    (mismatch,) = parse_diagnostics(
+        "Not equal to tolerance rtol=0.., atol=1e-05\nMismatched elements: 0 / 0 (nan%)\n"
+    )
+    assert mismatch.figures["atol"] == 1e-05
+    assert "share" not in mismatch.figures
+
+
+def test_a_long_chain_of_exceptions_is_one_chain() -> None:
+    link = "\nThe above exception was the direct cause of the following exception:\n\n"
+    found = parse_diagnostics(link.join(["Traceback (most recent call last):\nValueError: x\n"] * 500))
+    assert [diagnostic.consequence for diagnostic in found] == [False] + [True] * 499
+
+
 def test_json_in_one_long_line_is_read_whole() -> None:
     many = REAL["gcc_json"].strip().removeprefix("[").removesuffix("]")
     assert len(parse_diagnostics("[" + ", ".join([many] * 200) + "]")) == 1000

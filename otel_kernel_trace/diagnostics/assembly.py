@@ -37,7 +37,11 @@ def assembled(parsers: Sequence[Parser]) -> tuple[Diagnostic, ...]:
         chain: list[Finding] = []
         is_handled = False
         for exception in exceptions:
-            chain = _followed(chain, exception, known.pop(exception.raised_at, []), is_handled=is_handled)
+            found = known.pop(exception.raised_at, [])
+            if found:
+                chain = _recognised(chain, exception, found)
+            else:
+                _follow(chain, exception, is_handled=is_handled)
             is_handled = exception.handled
         kept += chain
     kept += (finding for findings in known.values() for finding in findings)
@@ -45,40 +49,40 @@ def assembled(parsers: Sequence[Parser]) -> tuple[Diagnostic, ...]:
     return tuple(map(_diagnostic, kept))
 
 
-def _followed(
-    chain: list[Finding], exception: Raised, found: list[Finding], *, is_handled: bool
-) -> list[Finding]:
-    """A chain of exceptions, the cause first, with the next one.
+def _follow(chain: list[Finding], exception: Raised, *, is_handled: bool) -> None:
+    """Adds to a chain of exceptions, the cause first, one that nobody but Python knows.
 
     Args:
-        found: what a parser that knows the exception makes of it. Then it is that, and the exceptions
-            before it are its cause.
         is_handled: whether it arose while the one before it was being handled.
     """
-    if not found:
-        if chain and is_handled and chain[-1].code in _LOOKUPS:
-            chain[-1].consequence = True
-        elif chain:
-            exception.consequence = True
-        return [*chain, exception]
+    if chain and is_handled and chain[-1].code in _LOOKUPS:
+        chain[-1].consequence = True
+    elif chain:
+        exception.consequence = True
+    chain.append(exception)
+
+
+def _recognised(chain: list[Finding], exception: Raised, found: list[Finding]) -> list[Finding]:
+    """A chain of exceptions, the cause first, with one that another parser knows.
+
+    Then it is what that parser found, at the traceback's place, and the exceptions before it are its cause.
+    """
     first = found[0]
     causes = [finding for finding in chain if isinstance(finding, Raised)]
     for cause in causes:
         first.note(f"{cause.code}: {cause.message}" if cause.code else cause.message)
-    chain = [finding for finding in chain if not isinstance(finding, Raised)]
-    if any(
-        finding.tool == first.tool for finding in chain
-    ):  # a kernel that calls another one: Triton says both
-        chain[-1].note(f"then in {first.file or first.function}:{first.line}")
-        return chain
+    others = [finding for finding in chain if not isinstance(finding, Raised)]
+    if any(finding.tool == first.tool for finding in others):  # a kernel that calls another: Triton says both
+        others[-1].note(f"then in {first.file or first.function}:{first.line}")
+        return others
     first.log_line = min(finding.log_line for finding in (exception, *causes))
     if first.file is None and first.line is None:
         first.file, first.line = exception.file, exception.line
         first.function = first.function or exception.function
     elif exception.file is not None and first.file is None:
         first.note(f"called at {exception.file}:{exception.line}")
-    first.consequence = first.consequence or bool(chain)
-    return [*chain, *found]
+    first.consequence = first.consequence or bool(others)
+    return [*others, *found]
 
 
 def _diagnostic(finding: Finding) -> Diagnostic:

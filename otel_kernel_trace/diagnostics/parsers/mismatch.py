@@ -110,7 +110,7 @@ class MismatchParser(Parser):
         self._asserted = None
         self._waited = 0
         for found in _TOLERANCE.finditer(text):
-            self._report.figures[found["kind"]] = float(found["number"])
+            self._report.figures[found["kind"]] = _float(found["number"])
         self.findings.append(self._report)
 
     def _difference(self, report: Finding, text: str) -> None:
