@@ -181,10 +181,13 @@ class GccClangParser(Parser):
         found = _GENERATED.match(text)
         if found is None:
             return
-        counted = int(found.group(1) or 0) + int(found.group(2) or 0)
-        for finding in self._undecided[-counted:] if counted else []:
-            if finding.file not in self._gcc_files:
-                finding.tool = "clang"
+        warnings, errors = int(found.group(1) or 0), int(found.group(2) or 0)
+        counted = self._undecided[-(warnings + errors) or len(self._undecided) :]
+        severities = [finding.severity for finding in counted]
+        if (severities.count("warning"), severities.count("error")) == (warnings, errors):
+            for finding in counted:
+                if finding.file not in self._gcc_files:
+                    finding.tool = "clang"
         self._undecided.clear()
 
 
