@@ -48,7 +48,7 @@ class GccJsonParser(Parser):
 
     def _take(self) -> None:
         first, self._first = self._first, None
-        if first is None:
+        if first is None or first.log.find('"message"', first.start, self._end) < 0:
             return
         for document in _documents(first.log[first.start : self._end].lstrip()):
             for message in _messages(document):
@@ -58,8 +58,6 @@ class GccJsonParser(Parser):
 
 def _documents(text: str) -> Iterator[object]:
     """The elements of an array, as far as they are whole, or the one object."""
-    if '"message"' not in text:
-        return
     decoder = json.JSONDecoder()
     place = 1 if text.startswith("[") else 0
     while place < len(text):
