@@ -100,22 +100,25 @@ def _rules(rules: Source | Mapping[str, object]) -> tuple[Rule, ...]:
 def _now(
     log: Source | BuilderLog, wanted: Sequence[Rule]
 ) -> tuple[list[Fingerprint], dict[TaskKey, Searched]]:
-    search = Search(
-        [text for rule in wanted if rule.key == "forbidden" for text in rule.texts],
-        [text for rule in wanted if rule.key == "forbidden_patterns" for text in rule.texts],
-    )
-    if not isinstance(log, (str, os.PathLike)):
-        of_builder = _of_builder(log)
-        key = (of_builder.op_name, of_builder.task_id)
-        return [of_builder], {key: search.search([Log("\n".join(map(str, log.warnings)))])}
-    if os.path.isfile(os.path.expanduser(log)):
-        return _in_file(log), {}
-    tree = Tree(log, may_be_empty=True)
-    tasks, searched = [], {}
+    texts = [text for rule in wanted if rule.key == "forbidden" for text in rule.texts]
+    patterns = [text for rule in wanted if rule.key == "forbidden_patterns" for text in rule.texts]
+    with Search(texts, patterns) as search:
+        if not isinstance(log, (str, os.PathLike)):
+            task = _of_builder(log)
+            lines = Log("\n".join(map(str, log.warnings)))
+            return [task], {(task.op_name, task.task_id): search.search([lines])}
+        if os.path.isfile(os.path.expanduser(log)):
+            return _in_file(log), {}
+        return _in_tree(Tree(log, may_be_empty=True), search if wanted else None)
+
+
+def _in_tree(tree: Tree, search: Search | None) -> tuple[list[Fingerprint], dict[TaskKey, Searched]]:
+    tasks: list[Fingerprint] = []
+    searched: dict[TaskKey, Searched] = {}
     for key in tree.tasks():
         task = tree.task(*key)
         tasks.append(fingerprint_of(task))
-        if wanted:
+        if search is not None:
             searched[key] = search.search(*_logs_of(tree, task))
     return tasks, searched
 

@@ -1,7 +1,7 @@
-"""Matches a regular expression in a process that may be killed; ``searching`` runs this file.
+"""Matches regular expressions in a process that may be killed; ``searching`` runs this file.
 
-From stdin it takes a JSON object of ``pattern`` and ``logs``; to stdout goes how many lines match,
-and log (from 0) and line (from 1) of the first.
+A line of stdin is a JSON object of ``pattern`` and ``logs``; a line of stdout says how many lines
+match, and log (from 0) and line (from 1) of the first.
 """
 
 import json
@@ -14,15 +14,19 @@ MAX_LINE_CHARS = 2000
 
 def main() -> None:
     """Answer what stdin asks."""
-    asked = json.load(sys.stdin)
-    matches = re.compile(asked["pattern"]).search
+    for line in sys.stdin:
+        print(json.dumps(_answer(**json.loads(line))), flush=True)
+
+
+def _answer(pattern: str, logs: list[str]) -> list[int]:
+    matches = re.compile(pattern).search
     found = [
         (at, number)
-        for at, log in enumerate(asked["logs"])
+        for at, log in enumerate(logs)
         for number, line in enumerate(log.split("\n"), 1)
         if matches(line[:MAX_LINE_CHARS])
     ]
-    print(json.dumps([len(found), *(found[0] if found else (0, 0))]))
+    return [len(found), *(found[0] if found else (0, 0))]
 
 
 if __name__ == "__main__":
