@@ -600,3 +600,58 @@ def test_in_a_tree_the_index_has_the_events_the_figures_and_the_whole_log(tmp_pa
     assert len(text.splitlines()) == 261
     assert given["kernel_trace.builder.fusions_refused"] == 1
     assert any(event.name == "kernel_trace.builder" for event in found[0].events)
+
+
+class TestLevels:
+    """KERNEL_TRACE_LEVEL says what is kept of lines; figures are of all."""
+
+    SAID = ((0, "out of order"), (1, "no engine"), (2, REFUSED), (3, "a layer"), (4, "a tactic"))
+
+    @pytest.mark.parametrize(
+        ("level", "events", "kept"),
+        [
+            ("error", 2, 2),
+            ("warn", 3, 3),
+            ("info", 4, 5),
+            ("debug", 5, 5),
+            ("info,builder=error", 2, 2),
+            ("serving", 3, 3),
+        ],
+    )
+    def test_the_higher_the_more(
+        self, level: str, events: int, kept: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KERNEL_TRACE_LEVEL", level)
+        span = self._said()
+        assert len([event for event in span.events if event.name == "kernel_trace.builder"]) == events
+        assert span.attributes is not None
+        assert len(str(span.attributes[PREFIX + "log"]).splitlines()) == kept
+        assert span.attributes[PREFIX + "lines"] == len(self.SAID)
+        assert span.attributes[PREFIX + "fusions_refused"] == 1
+
+    def test_off_puts_nothing_on_spans(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KERNEL_TRACE_LEVEL", "builder=off")
+        span = self._said()
+        assert not span.events
+        assert not span.attributes
+
+    def test_the_argument_comes_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KERNEL_TRACE_LEVEL", "info")
+        assert len(self._said(level="error").events) == 3  # a refused fusion tells something
+
+    def test_a_program_may_ask_for_what_a_gate_needs(self) -> None:
+        logger = TracingLogger()
+        for severity, message in [*self.SAID, (4, "ConvReluFusion: Fusing conv1 with relu1")]:
+            logger.log(severity, message)
+        assert logger.fusion_count == 1
+        assert logger.warnings == ["out of order", "no engine", REFUSED]
+
+    def _said(self, level: str | None = None) -> ReadableSpan:
+        provider, done = TracerProvider(shutdown_on_exit=False), InMemorySpanExporter()
+        provider.add_span_processor(SimpleSpanProcessor(done))
+        logger = TracingLogger(level=level)
+        with provider.get_tracer("t").start_as_current_span("build"):
+            for severity, message in self.SAID:
+                logger.log(severity, message)
+        [span] = done.get_finished_spans()
+        return span

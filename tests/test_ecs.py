@@ -372,7 +372,9 @@ class TestWhateverATreeHolds:
             with tracer.verifier() as check:
                 check.record(False, "Traceback\nNameError: exp", {"speedup": 0.5})
         documents = _written(tmp_path)
-        assert [_get(one, "event.action") for one in documents] == ["DO_CODER", "VERIFY", "model_call"]
+        assert [_get(one, "event.action") for one in documents] == [
+            *("DO_CODER", "VERIFY", "diagnostic", "model_call")
+        ]
         parts = _get(documents[0], "kernel_trace.part")
         assert isinstance(parts, list)
         [prompt] = [part for part in parts if part["name"] == "prompt"]

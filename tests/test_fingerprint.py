@@ -26,6 +26,7 @@ from otel_kernel_trace.reader import Tokens, Tree
 from otel_kernel_trace.reader.model import Action, Outcome, Stage, Task
 from otel_kernel_trace.reader.outcome import summary_of
 from otel_kernel_trace.resources import KernelResources
+from otel_kernel_trace.suspicion import Suspicion
 from tests.spans import action_span
 
 
@@ -137,8 +138,8 @@ class TestOfATask:
         assert found.warnings == ("unused",)
 
     def test_suspicions_are_those_of_what_passed(self) -> None:
-        wrong = verification(1, passed=False, suspicions=("falls back",))
-        right = verification(2, passed=True, suspicions=("too fast",))
+        wrong = verification(1, passed=False, suspicions=(Suspicion("reference_fallback", "falls back"),))
+        right = verification(2, passed=True, suspicions=(Suspicion("zero_time", "too fast"),))
         assert fingerprint_of(task_of(wrong, right)).suspicions == ("too fast",)
 
     def test_of_a_stage_that_ran_often_the_most(self) -> None:

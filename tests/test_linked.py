@@ -698,7 +698,7 @@ def test_what_a_command_wrote_is_cut_and_its_tree_has_it_whole(
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(KernelTraceSpanProcessor(KernelTraceSpanExporter(tmp_path)))
     provider.add_span_processor(SimpleSpanProcessor(LinkedSpanExporter(sent, CHARS)))
-    with KernelTracer("o", "1", provider) as tracer:
+    with KernelTracer("o", "1", provider, level="debug") as tracer:
         tracer.run(["sh", "-c", "yes | head -c 3000; yes | head -c 3000 >&2"])
     span = sent.get_finished_spans()[0]
     assert span.attributes is not None

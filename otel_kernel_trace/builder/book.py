@@ -143,9 +143,11 @@ class Book:
         self.waiting: list[tuple[Event, int]] = []
         """Events, with their times, for which there was no span yet; no more than the places."""
 
-    def add(self, line: BuilderLine) -> None:
+    def add(self, line: BuilderLine, *, is_kept: bool = True) -> None:
         """Count a line, and keep its text."""
         self._tally.add(line)
+        if not is_kept:
+            return
         message = line.message
         if len(message) > _LONGEST_LINE:
             left_out = len(message) - _LONGEST_LINE

@@ -18,11 +18,21 @@ from otel_kernel_trace.builder.interfaces import construct_interface, with_inter
 from otel_kernel_trace.builder.lines import SEVERITIES, BuilderLine, Severity, read_line, severity_named
 from otel_kernel_trace.builder.summary import BuilderSummary, Tally
 from otel_kernel_trace.busy import busy
+from otel_kernel_trace.levels import BUILDER, Level, read_levels
 from otel_kernel_trace.live import set_attributes
 
 _DEFAULT_LIMIT: Final = 128
 """Of the SDK, for a span's events.
 https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/#span-limits"""
+_MOST_WARNINGS: Final = 10_000
+_WARNINGS: Final = ("WARNING", "ERROR", "INTERNAL_ERROR")
+_LOWEST: Final[dict[Level, Severity]] = {
+    Level.OFF: "ERROR",
+    Level.ERROR: "ERROR",
+    Level.WARN: "WARNING",
+    Level.INFO: "INFO",
+    Level.DEBUG: "VERBOSE",
+}
 _LONGEST_MESSAGE: Final = 1024
 """Characters of a message on an event; the log has it whole."""
 
@@ -56,7 +66,9 @@ class TracingLogger(logging.Handler):
 
     Args:
         level: the lowest severity at which any line is an event: ``error``, ``warning``,
-            ``info`` or ``verbose``.
+            ``info`` or ``verbose``; default: as the level of ``builder`` in ``KERNEL_TRACE_LEVEL``
+            has it. Below ``info`` there lines of lower severity are counted and not kept, at
+            ``off`` nothing is put on spans.
         max_events: the most events on a span; default: three quarters of the span's limit,
             which is 128 where nobody says otherwise.
 
@@ -69,18 +81,22 @@ class TracingLogger(logging.Handler):
         made: TracingLogger = super(TracingLogger, joined).__new__(joined)
         return made
 
-    def __init__(self, *, level: str = "info", max_events: int | None = None) -> None:
+    def __init__(self, *, level: str | None = None, max_events: int | None = None) -> None:
         construct_interface(self, "ILogger")
         super().__init__()
-        lowest = severity_named(level)
+        self._level = read_levels(None).of(BUILDER)
+        lowest = _LOWEST.get(self._level, "INFO") if level is None else severity_named(level)
         if lowest is None:
             raise ValueError(f"level is 'error', 'warning', 'info' or 'verbose', not {level!r}")
         if max_events is not None and max_events < 0:
             raise ValueError(f"max_events is a number of events, not {max_events!r}")
         self._shown = frozenset(SEVERITIES[: SEVERITIES.index(lowest) + 1])
+        self._kept = frozenset(SEVERITIES if self._level >= Level.INFO else self._shown)
+        """Severities of lines whose text is kept; others are counted."""
         self._max_events = max_events
         self._tally = Tally()
         self._accounts = Accounts(self._new_book, self._write)
+        self._warnings: list[str] = []
         self.lost = 0
         """Lines that could not be taken."""
 
@@ -130,6 +146,17 @@ class TracingLogger(logging.Handler):
         with busy, self._accounts.lock:
             return self._tally.summary()
 
+    @property
+    def fusion_count(self) -> int:
+        """Fusions made, of all lines."""
+        return self.summary.fusions_made
+
+    @property
+    def warnings(self) -> list[str]:
+        """Messages of warnings and errors, of all lines; the first 10,000."""
+        with busy, self._accounts.lock:
+            return list(self._warnings)
+
     def flush(self) -> None:
         """Put what is known so far on the spans that have not ended."""
         with contextlib.suppress(Exception):
@@ -157,12 +184,14 @@ class TracingLogger(logging.Handler):
         line = read_line(message, severity)
         with busy, self._accounts.lock:
             self._tally.add(line)
-            here = self._accounts.here()
+            self._remember_warning(line)
+            here = None if self._level is Level.OFF else self._accounts.here()
             if here is None:
                 return
             span, book = here
-            book.add(line)
-            is_shown = severity in self._shown or line.kind not in (None, "tactic_timed")
+            is_kept = severity in self._kept
+            book.add(line, is_kept=is_kept)
+            is_shown = is_kept and (severity in self._shown or line.kind not in (None, "tactic_timed"))
             shown = is_shown and book.room.takes(group_of(line))
             if shown and span is None:
                 book.waiting.append((_event(line), time.time_ns()))
@@ -172,6 +201,10 @@ class TracingLogger(logging.Handler):
                 span.add_event(attributes.BUILDER, event, when)
             if shown:
                 span.add_event(attributes.BUILDER, _event(line))
+
+    def _remember_warning(self, line: BuilderLine) -> None:
+        if line.severity in _WARNINGS and len(self._warnings) < _MOST_WARNINGS:
+            self._warnings.append(line.message[:_LONGEST_MESSAGE])
 
     def _new_book(self, span: Span | None) -> Book:
         limits = getattr(span, "_limits", None)  # the SDK says so nowhere else
