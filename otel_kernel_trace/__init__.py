@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from otel_kernel_trace.exporter import KernelTraceSpanExporter
     from otel_kernel_trace.linked import LinkedSpanExporter
     from otel_kernel_trace.processor import KernelTraceSpanProcessor
+    from otel_kernel_trace.redacting import RedactingSpanExporter
+    from otel_kernel_trace.redaction.redactor import Redactor
     from otel_kernel_trace.runs import Run
     from otel_kernel_trace.stages import Stage, stage
     from otel_kernel_trace.trace import Trace
@@ -26,6 +28,8 @@ __all__ = [
     "KernelTracer",
     "LayerProfiler",
     "LinkedSpanExporter",
+    "RedactingSpanExporter",
+    "Redactor",
     "Run",
     "Stage",
     "Trace",
@@ -45,6 +49,8 @@ _HOMES = {
     "KernelTracer": "tracer",
     "LayerProfiler": "builder.profiler",
     "LinkedSpanExporter": "linked",
+    "RedactingSpanExporter": "redacting",
+    "Redactor": "redaction.redactor",
     "Run": "runs",
     "Stage": "stages",
     "Trace": "trace",

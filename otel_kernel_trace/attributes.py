@@ -98,6 +98,12 @@ LAYOUT: Final = "kernel_trace.layout"
 JUDGES: Final = "kernel_trace.judges"
 """On a Conductor's span: attribute (bool, true) of the link to the span of the action that it judges."""
 
+REDACTED: Final = "kernel_trace.redacted"
+"""How many secrets were taken out of the span's texts (int), each with a marker in its place.
+
+Beside it, by kind, ``kernel_trace.redacted.email`` and so on.
+"""
+
 DIAGNOSTIC: Final = "kernel_trace.diagnostic"
 """Name of the event that a Verifier's or a stage's span has for each thing its log says is wrong.
 

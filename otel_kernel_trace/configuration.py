@@ -17,7 +17,8 @@ from opentelemetry.util.types import Attributes
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.processor import KernelTraceSpanProcessor
-from otel_kernel_trace.settings import LOG_DIR_VARIABLE, OnExisting
+from otel_kernel_trace.redaction.redactor import Redactor
+from otel_kernel_trace.settings import LOG_DIR_VARIABLE, REDACT_VARIABLE, OnExisting, read_settings
 
 _logger = logging.getLogger("otel_kernel_trace")
 _lock = threading.Lock()
@@ -31,6 +32,8 @@ def configure(
     on_existing: OnExisting | None = None,
     file_mode: int | str | None = None,
     level: str | None = None,
+    redact: bool | Redactor | None = None,
+    audit_dir: str | os.PathLike[str] | None = None,
 ) -> TracerProvider:
     """Have every action of the program written to a tree, beside whatever exporters it has.
 
@@ -43,7 +46,8 @@ def configure(
 
     Args:
         log_dir: as of :class:`KernelTraceSpanExporter`; so are ``layout``, ``on_existing``,
-            ``file_mode`` and ``level``.
+            ``file_mode``, ``level``, ``redact`` and ``audit_dir``. With ``redact`` the provider's other
+            processors get ended spans without secrets, too; given later, it holds from then on.
         tracer_provider: default: the global one; where there is none yet, one is made and set.
 
     Returns:
@@ -54,14 +58,26 @@ def configure(
             SDK's and takes no processors.
     """
     exporter = KernelTraceSpanExporter(
-        log_dir, layout=layout, on_existing=on_existing, file_mode=file_mode, level=level
+        log_dir,
+        layout=layout,
+        on_existing=on_existing,
+        file_mode=file_mode,
+        level=level,
+        redact=redact,
+        audit_dir=audit_dir,
     )
     with _lock:
         provider = tracer_provider or _global_provider()
-        if not any(
-            isinstance(processor, KernelTraceSpanProcessor) and processor.exporter.log_dir == exporter.log_dir
+        there = [
+            processor.exporter
             for processor in _processors(provider)
-        ):
+            if isinstance(processor, KernelTraceSpanProcessor)
+            and processor.exporter.log_dir == exporter.log_dir
+        ]
+        for other in there:
+            if redact is not None and exporter.guard is not None:
+                other.guard = exporter.guard
+        if not there:
             _add_first(provider, KernelTraceSpanProcessor(exporter))
         elif any(option is not None for option in (layout, on_existing, file_mode, level)):
             _logger.warning("%s is being written already; options given now are ignored", exporter.log_dir)
@@ -75,9 +91,16 @@ def attach() -> None:
     Where ``OTEL_EXPORTER_KERNEL_TRACE_LOG_DIR`` names a tree, the processor is added; else
     nothing is done. Never raises.
     """
-    if not os.environ.get(LOG_DIR_VARIABLE, "").strip():
-        return
     try:
+        if not os.environ.get(LOG_DIR_VARIABLE, "").strip():
+            if os.environ.get(REDACT_VARIABLE) and read_settings(None, None, None, None).redactor is not None:
+                _logger.warning(
+                    "%s is set and %s is not: secrets are taken out of the files of kernel_trace alone, "
+                    "and other exporters get them",
+                    REDACT_VARIABLE,
+                    LOG_DIR_VARIABLE,
+                )
+            return
         provider = trace.get_tracer_provider()
         if isinstance(provider, TracerProvider):
             configure(tracer_provider=provider)
@@ -88,7 +111,7 @@ def attach() -> None:
                 LOG_DIR_VARIABLE,
             )
     except Exception:
-        _logger.exception("nothing will be written below %s", os.environ[LOG_DIR_VARIABLE])
+        _logger.exception("nothing will be written below %s", os.environ.get(LOG_DIR_VARIABLE))
 
 
 def _global_provider() -> TracerProvider:

@@ -9,9 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.actions import Agent, agent_of
-from otel_kernel_trace.attributes import DIAGNOSTIC, ERROR_LOG, OP_NAME, PART_PREFIX
+from otel_kernel_trace.attributes import DIAGNOSTIC, ERROR_LOG, LOG_DIR, OP_NAME, PART_PREFIX
 from otel_kernel_trace.busy import busy
 from otel_kernel_trace.findings import findings_in
 from otel_kernel_trace.forking import after_fork_in_child
@@ -24,7 +25,10 @@ from otel_kernel_trace.metrics import ActionMetrics
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.record import Record, known_attributes, read_record, with_attributes
 from otel_kernel_trace.recorder import Recorder
-from otel_kernel_trace.reference import Begun
+from otel_kernel_trace.redaction.audit import Audit
+from otel_kernel_trace.redaction.guard import Guard, Redactions
+from otel_kernel_trace.redaction.redactor import Redactor
+from otel_kernel_trace.reference import Begun, Written
 from otel_kernel_trace.scratch import Scratch, temporary_scratch
 from otel_kernel_trace.settings import OnExisting, read_settings
 from otel_kernel_trace.store import Store
@@ -62,6 +66,14 @@ class KernelTraceSpanExporter(SpanExporter):
         level: how much is written of what, as ``info,verifier=debug,designer=off``; see
             :mod:`otel_kernel_trace.levels`. Environment: ``KERNEL_TRACE_LEVEL``; default
             ``info``, which is all of the tree.
+        redact: whether secrets are taken out of all texts before they are written (see
+            :class:`~otel_kernel_trace.redaction.Redactor`); a Redactor for rules of your own.
+            Environment: ``OTEL_EXPORTER_KERNEL_TRACE_REDACT``, ``true``, kinds of secrets with
+            commas between, or a file of rules (``.toml``, ``.json``); one that can't be used is
+            taken for ``true``. Default: as it is given, all is written.
+        audit_dir: folder, outside of the tree, that keeps the texts with secrets as they were:
+            JSON lines, files of mode 0600. Environment: ``OTEL_EXPORTER_KERNEL_TRACE_AUDIT_DIR``;
+            default: nowhere.
 
     Raises:
         ValueError, TypeError: an argument that can't be used. A bad value in the
@@ -76,8 +88,10 @@ class KernelTraceSpanExporter(SpanExporter):
         on_existing: OnExisting | None = None,
         file_mode: int | str | None = None,
         level: str | None = None,
+        redact: bool | Redactor | None = None,
+        audit_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        settings = read_settings(log_dir, layout, on_existing, file_mode, level)
+        settings = read_settings(log_dir, layout, on_existing, file_mode, level, redact, audit_dir)
         self.log_dir = settings.log_dir
         """Root of the tree: an absolute path without links."""
         self._layout = settings.layout
@@ -86,6 +100,11 @@ class KernelTraceSpanExporter(SpanExporter):
         self._recorder = Recorder(self._store, settings.layout, settings.on_existing)
         self._losses = Losses(settings.log_dir)
         self._metrics = ActionMetrics()
+        self.guard: Guard | None = None
+        """What takes secrets out, for what goes with the exporter: a processor, a Trace."""
+        if settings.redactor is not None:
+            audit = Audit(settings.audit_dir) if settings.audit_dir is not None else None
+            self.guard = Guard(settings.redactor, audit, self._losses.report, self._metrics.count_secrets)
         self._scratch: Scratch | None = None
         self._lock = threading.Lock()
         self._is_shut_down = False
@@ -96,6 +115,14 @@ class KernelTraceSpanExporter(SpanExporter):
         """Records received, written and failed so far, by this exporter in this process."""
         with busy:
             return self._losses.counts
+
+    @property
+    def redactions(self) -> Redactions:
+        """What was taken out of texts so far, by this exporter in this process."""
+        if self.guard is None:
+            return Redactions({}, 0, 0, 0)
+        with busy:
+            return self.guard.figures
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write the actions among ``spans``.
@@ -128,8 +155,11 @@ class KernelTraceSpanExporter(SpanExporter):
             return None  # by another processor for this tree
         with busy:
             try:
-                record = read_record(span)
-                if record is not None and record.written_in == self.log_dir:
+                clean, given = (
+                    self.guard.cleaned(span, has_begun=True) if self.guard else (span, known_attributes(span))
+                )
+                record = read_record(clean, given)
+                if self._has(record):
                     return None  # by a Trace
                 live.begun[self.log_dir] = None
                 if record is None or self._is_shut_down:
@@ -137,7 +167,7 @@ class KernelTraceSpanExporter(SpanExporter):
                 written = action_at_level(record, self._levels)
                 if written is not None:
                     live.begun[self.log_dir] = begun = self._recorder.begin(written)
-                    self._recorder.tell_begun(without_messages(span, written.attributes), written, begun)
+                    self._recorder.tell_begun(without_messages(clean, written.attributes), written, begun)
                 else:
                     live.begun[self.log_dir] = begun = self._pass_over(record)
             except Exception as error:  # noqa: BLE001 - the program that we watch goes on
@@ -168,7 +198,7 @@ class KernelTraceSpanExporter(SpanExporter):
             OSError: the tree can't be read or written.
         """
         with busy:
-            return self._recorder.steps.reserve(op_name, task_id)
+            return self._recorder.steps.reserve(self._name(op_name), self._name(task_id))
 
     def learn(self, steps: Mapping[int, int]) -> None:
         """Take note of where actions went that another process wrote: step by span id."""
@@ -191,7 +221,7 @@ class KernelTraceSpanExporter(SpanExporter):
             OSError: the tree can't be read or written.
         """
         with busy:
-            return self._recorder.steps.keep(op_name, task_id, run, steps)
+            return self._recorder.steps.keep(self._name(op_name), self._name(task_id), run, steps)
 
     def read_part(self, record: Record, step: int, part: str) -> str | None:
         """A part of a record that was written at ``step``, None where no file holds it."""
@@ -233,13 +263,14 @@ class KernelTraceSpanExporter(SpanExporter):
         """The step of the span's record on disk, or why it has none."""
         record = None
         try:
-            record = read_record(span)
             if is_shown and is_processors(span, self.log_dir):
                 return _NO_ACTION
+            clean, given = self.guard.cleaned(span) if self.guard else (span, known_attributes(span))
+            record = read_record(clean, given)
             if record is None:
-                self._note(span)
+                self._note(span, clean, given.attributes)
                 return _NO_ACTION
-            if is_shown and record.written_in == self.log_dir:
+            if is_shown and self._has(record):
                 return _NO_ACTION
             if self._is_shut_down:
                 raise RefusedError("the exporter has been shut down")
@@ -250,7 +281,7 @@ class KernelTraceSpanExporter(SpanExporter):
             if at_its_level is None:
                 self._leave_out(span, record, begun)
                 return _NO_ACTION
-            told, at_its_level = _with_findings(span, at_its_level)
+            told, at_its_level = _with_findings(clean, at_its_level)
             told = without_messages(told, at_its_level.attributes)
             written = self._recorder.finish(told, at_its_level, begun)
         except Exception as error:  # noqa: BLE001 - the program that we watch goes on
@@ -261,7 +292,7 @@ class KernelTraceSpanExporter(SpanExporter):
         self._measure(span, record, written=True)
         if record.incomplete:
             self._losses.warn(f"{_described(record)} is incomplete: {record.incomplete[:1000]!r}")
-        remember(span, self.log_dir, written)
+        remember(span, self.log_dir, self._shown(written))
         return written.step
 
     def _leave_out(self, span: ReadableSpan, record: Record, begun: Begun | None) -> None:
@@ -281,24 +312,41 @@ class KernelTraceSpanExporter(SpanExporter):
             return None
         return Begun(self._recorder.steps.claim(record), 1)
 
+    def _has(self, record: Record | None) -> bool:
+        """Whether a record says that it is in this tree already."""
+        return record is not None and record.written_in in (self.log_dir, self._name(self.log_dir))
+
+    def _name(self, name: str) -> str:
+        """A name as it is on disk."""
+        return self.guard.name(name) if self.guard else name
+
+    def _shown(self, written: Written) -> Written:
+        """What other exporters are told of the tree."""
+        return written._replace(identity={**written.identity, LOG_DIR: self._name(self.log_dir)})
+
     def _measure(self, span: ReadableSpan, record: Record | None, *, written: bool) -> None:
         self._metrics.count_record(written=written)
         if record is not None and not written_of(span):  # else for another tree
             self._metrics.measure(span, record)
 
-    def _note(self, span: ReadableSpan) -> None:
-        """A line in the index for a task, a stage or a model call."""
-        given = known_attributes(span).attributes
+    def _note(self, span: ReadableSpan, clean: ReadableSpan, given: Mapping[str, AttributeValue]) -> None:
+        """A line in the index for a task, a stage or a model call.
+
+        Args:
+            span: as it ended.
+            clean: the span without secrets.
+            given: its attributes before the SDK's limits.
+        """
         if self._is_shut_down or not (OP_NAME in given or is_model_call(given)):
             return
-        written = note_at_level(span, given, self._levels)
+        written = note_at_level(clean, given, self._levels)
         if written is not None:
             try:
-                self._recorder.note(without_messages(span, written), written)
+                self._recorder.note(without_messages(clean, written), written)
             except Exception as error:  # noqa: BLE001 - as above; and no record is lost
-                self._losses.report(f"the line of span {span.name[:100]!r} in the index", error)
+                self._losses.report(f"the line of span {clean.name[:100]!r} in the index", error)
         if not written_of(span):  # else for another tree
-            self._metrics.measure_stage(span, given)
+            self._metrics.measure_stage(clean, given)
         remember(span, self.log_dir, None)
 
 

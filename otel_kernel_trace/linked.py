@@ -109,7 +109,7 @@ class LinkedSpanExporter(SpanExporter):
             shown = self._previews(given, references, limit_of(span))
             if written:
                 # Whole, and the tree that the references are to.
-                shown = {**shown, **written.identity, attributes.LOG_DIR: log_dir}
+                shown = {**shown, attributes.LOG_DIR: log_dir, **written.identity}
                 for name, reference in references.items():
                     if name not in given and reference.size:  # a traceback that is the error log, or dropped
                         shown.update(self._reference(name, reference))

@@ -29,7 +29,7 @@ _Key = tuple[int, int]
 class Live(weakref.ref[Span]):
     """What is known of one span. A reference to the span that does not keep it."""
 
-    __slots__ = ("at_start", "begun", "derived", "is_ours", "key", "parent", "whole", "within")
+    __slots__ = ("at_start", "begun", "derived", "is_ours", "key", "parent", "told", "whole", "within")
 
     def __init__(self, span: Span, _: Callable[[weakref.ref[Span]], None]) -> None:
         context = span.get_span_context()
@@ -48,6 +48,8 @@ class Live(weakref.ref[Span]):
         """The innermost action of a KernelTracer that it began in, with a span or without."""
         self.derived: set[str] = set()
         """Names of attributes that came from model calls inside."""
+        self.told: Mapping[str, str] = {}
+        """Texts with secrets that were counted when the span began, by where they are."""
 
     # One object a span, and compared as such, not as the spans they refer to.
     __hash__ = object.__hash__

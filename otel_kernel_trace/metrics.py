@@ -48,6 +48,7 @@ _MAX_TOKENS = 2**63
 
 _OUTCOME: Final = "kernel_trace.outcome"
 _ERROR_TYPE: Final = "error.type"
+_KIND: Final = "kernel_trace.redacted.kind"
 _TOKEN_TYPE: Final = "gen_ai.token.type"
 _SUSPICION_KIND: Final = "kernel_trace.suspicion.kind"
 _OTHER: Final = "_OTHER"
@@ -107,11 +108,13 @@ class _Queue:
     def __init__(self) -> None:
         self.measured: deque[_Measured] = deque(maxlen=_MAX_QUEUED)
         self.records = {"written": 0, "failed": 0}
+        self.secrets: dict[str, int] = {}
         after_fork_in_child(self)
 
     def after_fork(self) -> None:
         self.measured.clear()  # the parent's are the parent's
         self.records = {"written": 0, "failed": 0}
+        self.secrets = {}
 
 
 # By provider, as tests and some programs have one after the other.
@@ -152,12 +155,25 @@ class ActionMetrics:
             meter.create_observable_counter(
                 "kernel_trace.records", [self._collect], "{record}", "Records, written and failed"
             )
+            meter.create_observable_counter(
+                "kernel_trace.redactions",
+                [_collect_secrets],
+                "{secret}",
+                "Secrets taken out of texts, by kind",
+            )
 
     def count_record(self, *, written: bool) -> None:
         """Count a record that was to be written."""
         queue = _queue()
         if queue is not None:
             queue.records["written" if written else "failed"] += 1
+
+    def count_secrets(self, counts: Mapping[str, int]) -> None:
+        """Count secrets that were taken out of texts, by kind."""
+        queue = _queue()
+        if queue is not None:
+            for kind, number in counts.items():
+                queue.secrets[kind] = queue.secrets.get(kind, 0) + number
 
     def measure(self, span: ReadableSpan, record: Record) -> None:
         """Measure an action that has ended."""
@@ -214,6 +230,12 @@ class ActionMetrics:
             self._speedup.record(one.speedup)
         for suspicion in one.suspicions:
             self._suspicions.add(1, {_SUSPICION_KIND: suspicion})
+
+
+def _collect_secrets(_: CallbackOptions) -> Iterable[Observation]:
+    queue = _queue()
+    secrets = dict(queue.secrets) if queue is not None else {}
+    return [Observation(number, {_KIND: kind}) for kind, number in secrets.items()]
 
 
 def _queue() -> _Queue | None:

@@ -35,6 +35,9 @@ class KernelTraceSpanProcessor(SpanProcessor):
     model call inside it that succeeded, where an instrumentation of the GenAI or OpenInference
     conventions records them; tokens and the model's name go up to the action's span.
 
+    Where the exporter takes secrets out, they are taken out of the ended span itself, whatever
+    span it is, so that processors that come after this one have none of them either.
+
     Thread-safe, and usable in a forked or spawned child. Nothing in here raises: what can't be
     written is counted and logged by the exporter.
 
@@ -79,6 +82,8 @@ class KernelTraceSpanProcessor(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Put an action on disk."""
+        if busy.is_busy:
+            self._hide(span)
         if busy.puts_off(lambda: self.on_end(span)):
             return
         try:
@@ -90,6 +95,7 @@ class KernelTraceSpanProcessor(SpanProcessor):
             call = read_model_call(given)
             if call is not None and live is not None:
                 self._pass_on(call, live, span, given)
+            self._hide(span)
             if call is None and not _concerns_us(given, live):
                 return
             if live is not None and self.exporter.log_dir in live.begun:
@@ -97,6 +103,7 @@ class KernelTraceSpanProcessor(SpanProcessor):
             else:  # begun before this processor was there, or a Trace's
                 self.exporter.export((span,))
         except Exception:
+            self._hide(span)
             _logger.exception("could not take span %.100r", span.name)
 
     def keep_steps(self, op_name: str, task_id: str, run: int, steps: int) -> int | None:
@@ -119,6 +126,11 @@ class KernelTraceSpanProcessor(SpanProcessor):
     def after_fork(self) -> None:
         """For a forked child; not for users."""
         self._lock = threading.Lock()
+
+    def _hide(self, span: ReadableSpan) -> None:
+        """Take secrets out of an ended span before other processors get it."""
+        if self.exporter.guard is not None:
+            self.exporter.guard.hide(span)
 
     def _pass_on(
         self, call: ModelCall, live: Live, ended: ReadableSpan, given: Mapping[str, AttributeValue]

@@ -95,7 +95,13 @@ class TraceRecords(Sequence[TraceRecord]):
         after_fork_in_child(self)
 
     def append(
-        self, action_type: ActionType, step: int, texts: dict[str, str], *, in_tree: Collection[str]
+        self,
+        action_type: ActionType,
+        step: int,
+        texts: dict[str, str],
+        *,
+        in_tree: Collection[str],
+        secret: dict[str, str] | None = None,
     ) -> None:
         """Add a record.
 
@@ -104,6 +110,8 @@ class TraceRecords(Sequence[TraceRecord]):
             step: the step it has on disk.
             texts: text by field name.
             in_tree: names of the fields that files of the tree hold, if they are such as do.
+            is_written: whether its files are all in place.
+            secret: texts that are on no disk as they were given; they stay in memory.
         """
         texts = {
             name: text
@@ -113,17 +121,20 @@ class TraceRecords(Sequence[TraceRecord]):
         with busy, self._lock:
             index = len(self)
             place, size = self._put_away(index, texts)
-            if place == _IN_MEMORY:
-                self._kept[index] = texts
+            if place == _IN_MEMORY or secret:
+                self._kept[index] = {**(texts if place == _IN_MEMORY else {}), **(secret or {})}
             self._table.extend(array("q", (step, _ACTIONS.index(action_type), place, size)))
 
     def text(self, index: int, name: str) -> str:
         """A field of the record at ``index``, empty where it had none."""
         with busy, self._lock:
-            texts = self._kept.get(index)
+            kept = self._kept.get(index, {})
             step, action, place, size = self._table[4 * index : 4 * index + 4]
             scratch = next((file for first, file in reversed(self._scratches) if first <= index), None)
-        if texts is None and scratch is not None:
+        if name in kept:
+            return kept[name]
+        texts: dict[str, str] | None = None
+        if place != _IN_MEMORY and scratch is not None:
             content = scratch.read(place, size)
             # Gone where the program closed all its files.
             if len(content) == size:

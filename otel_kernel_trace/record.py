@@ -81,14 +81,19 @@ class Record(NamedTuple):
     """All attributes of the span, before the SDK's limits as far as they are known."""
 
 
-def read_record(span: ReadableSpan) -> Record | None:
+def read_record(span: ReadableSpan, known: Whole | None = None) -> Record | None:
     """The record of an action's span, None for any other span.
 
     A span is an action when it has an action type or a part; the root span of a task
     has neither. Values of unexpected types are written as text rather than refused.
+
+    Args:
+        span: any span.
+        known: its attributes before the SDK's limits, where the caller has them.
     """
     context = span.context
-    known = known_attributes(span)
+    if known is None:
+        known = known_attributes(span)
     given = known.attributes
     action_type = given.get(attributes.ACTION_TYPE)
     parts = {
@@ -117,7 +122,7 @@ def read_record(span: ReadableSpan) -> Record | None:
         copy=_copy(given.get(attributes.COPY)),
         is_pending=given.get(attributes.PENDING) is True,
         is_document=given.get(attributes.RESULT_IS_DOCUMENT) is True,
-        incomplete=_incomplete(span, known),
+        incomplete=incomplete_of(span, known),
         is_error=span.status.status_code is StatusCode.ERROR,
         attributes=given,
     )
@@ -129,10 +134,10 @@ def known_attributes(span: ReadableSpan) -> Whole:
     return whole(context.trace_id, context.span_id, seen) if context else Whole(seen, (), False)
 
 
-def _incomplete(span: ReadableSpan, known: Whole) -> str:
+def incomplete_of(span: ReadableSpan, known: Whole) -> str:
     """What the SDK's limits cut of the texts and could not be made good."""
     told = known.attributes.get(attributes.INCOMPLETE)
-    lines = [text_of(told)] if told else []
+    lines = text_of(told).split("\n") if told else []
     limit = limit_of(span)
     if limit is not None:
         lines += [
@@ -145,7 +150,7 @@ def _incomplete(span: ReadableSpan, known: Whole) -> str:
         ]
     if span.dropped_attributes and not known.is_all:
         lines.append(f"{span.dropped_attributes} attributes were dropped at the SDK's limit of their number")
-    return "\n".join(lines)
+    return "\n".join(dict.fromkeys(lines))
 
 
 def limit_of(span: ReadableSpan) -> int | None:
@@ -198,8 +203,8 @@ def with_attributes(
         span.parent,
         span.resource,
         attributes=given,
-        events=_bounded(span.events if events is None else events, span.dropped_events),
-        links=_bounded(span.links, span.dropped_links),
+        events=with_dropped(span.events if events is None else events, span.dropped_events),
+        links=with_dropped(span.links, span.dropped_links),
         kind=span.kind,
         status=status or span.status,
         start_time=span.start_time,
@@ -208,7 +213,7 @@ def with_attributes(
     )
 
 
-def _bounded(items: Sequence[_Item], dropped: int) -> Sequence[_Item]:
+def with_dropped(items: Sequence[_Item], dropped: int) -> Sequence[_Item]:
     """Items that say how many are missing, as a span's own do."""
     if not dropped:
         return items

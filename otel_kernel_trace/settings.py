@@ -11,11 +11,15 @@ from typing import Final, Literal, TypeVar, cast, get_args
 
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.levels import Levels, read_levels
+from otel_kernel_trace.redaction.redactor import Redactor
+from otel_kernel_trace.redaction.rules_file import read_rules
 
 LOG_DIR_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LOG_DIR"
 LAYOUT_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LAYOUT"
 ON_EXISTING_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_ON_EXISTING"
 FILE_MODE_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_FILE_MODE"
+REDACT_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_REDACT"
+AUDIT_DIR_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_AUDIT_DIR"
 
 LINKED_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LINKED"
 PREVIEW_CHARS_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_PREVIEW_CHARS"
@@ -43,6 +47,10 @@ class Settings:
     on_existing: OnExisting
     file_mode: int | None
     levels: Levels
+    redactor: Redactor | None = None
+    """What takes the secrets out, None where nothing does."""
+    audit_dir: str | None = None
+    """Absolute path of the folder for texts as they were, None for nowhere; outside of the tree."""
 
 
 def read_settings(
@@ -51,6 +59,8 @@ def read_settings(
     on_existing: OnExisting | None,
     file_mode: int | str | None,
     level: str | None = None,
+    redact: bool | Redactor | None = None,
+    audit_dir: str | os.PathLike[str] | None = None,
 ) -> Settings:
     """Settings from arguments, and from the environment for those that are None.
 
@@ -61,12 +71,19 @@ def read_settings(
         ValueError: an argument is not one of those that can be.
         TypeError: an argument is of the wrong type.
     """
+    root = _given(_log_dir, log_dir, LOG_DIR_VARIABLE, DEFAULT_LOG_DIR)
+
+    def audit(value: object) -> str | None:
+        return _audit_dir(value, root)
+
     return Settings(
-        log_dir=_given(_log_dir, log_dir, LOG_DIR_VARIABLE, DEFAULT_LOG_DIR),
+        log_dir=root,
         layout=_given(_layout, layout, LAYOUT_VARIABLE, "design"),
         on_existing=_given(_on_existing, on_existing, ON_EXISTING_VARIABLE, "continue"),
         file_mode=_given(_file_mode, file_mode, FILE_MODE_VARIABLE, None),
         levels=read_levels(level),
+        redactor=_given(_redactor, redact, REDACT_VARIABLE, False, instead=True),
+        audit_dir=_given(audit, audit_dir, AUDIT_DIR_VARIABLE, None),
     )
 
 
@@ -92,7 +109,15 @@ def read_link_settings(preview_chars: int | None, link_base: str | None) -> Link
     )
 
 
-def _given(check: Callable[[object], _T], argument: object, variable: str, default: object) -> _T:
+def _given(
+    check: Callable[[object], _T],
+    argument: object,
+    variable: str,
+    default: object,
+    *,
+    instead: object = None,
+) -> _T:
+    """``instead`` is what a value of the environment that can't be used is taken for, if not the default."""
     if argument is not None:
         return check(argument)
     value = os.environ.get(variable, "").strip()
@@ -102,8 +127,13 @@ def _given(check: Callable[[object], _T], argument: object, variable: str, defau
         except ValueError as error:
             if (variable, value) not in _told:
                 _told.add((variable, value))
-                chosen = "none" if default is None else repr(default)
-                _logger.error("%s is ignored (%s), the default is used: %s", variable, error, chosen)
+                if instead is not None:
+                    _logger.error("%s is taken for %s: %s", variable, str(instead).lower(), error)
+                else:
+                    chosen = "none" if default is None else repr(default)
+                    _logger.error("%s is ignored (%s), the default is used: %s", variable, error, chosen)
+            if instead is not None:
+                return check(instead)
     return check(default)
 
 
@@ -122,6 +152,40 @@ def _log_dir(value: object) -> str:
     except OSError:  # the working folder is gone; the first record will tell
         return path
     return path[1:] if path.startswith("//") else path
+
+
+def _redactor(value: object) -> Redactor | None:
+    if value is None or isinstance(value, Redactor):
+        return value
+    if isinstance(value, bool):
+        return Redactor() if value else None
+    if not isinstance(value, str):
+        raise TypeError(f"redact is True, False or a Redactor, not {value!r}")
+    if value.lower() in ("true", "1", "yes", "on"):
+        return Redactor()
+    if value.lower() in ("false", "0", "no", "off"):
+        return None
+    if not value.endswith((".toml", ".json")):
+        return Redactor(kinds=[kind.strip() for kind in value.split(",")])
+    rules = read_rules(os.path.expanduser(value))
+    try:
+        return rules.redactor()
+    except (ValueError, TypeError) as error:
+        # Fewer rules would let secrets through that the file was to keep in.
+        _logger.error(
+            "of the rules in %s only those that can be are used, and all built-in ones: %s", value, error
+        )
+        return rules.usable()
+
+
+def _audit_dir(value: object, root: str) -> str | None:
+    if value is None:
+        return None
+    folder = _log_dir(value)
+    inner, outer = f"{folder}/", f"{root}/"
+    if inner.startswith(outer) or outer.startswith(inner):
+        raise ValueError(f"an audit_dir is no part of the tree, nor the tree of it: {folder} and {root}")
+    return folder
 
 
 def _layout(value: object) -> Layout:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache
 
@@ -29,6 +29,8 @@ from otel_kernel_trace.levels import Level, component_of, from_start, kept, mark
 from otel_kernel_trace.live import start_span
 from otel_kernel_trace.losses import Counts
 from otel_kernel_trace.recall import TraceRecords
+from otel_kernel_trace.redaction.redactor import Redactor
+from otel_kernel_trace.redaction.spans import Secrets
 from otel_kernel_trace.settings import OnExisting, Settings, read_settings
 from otel_kernel_trace.task import TaskSpan
 from otel_kernel_trace.version import __version__
@@ -68,12 +70,15 @@ class Trace:
         task_id: this attempt to produce one kernel.
         log_dir: root of the tree, ``~`` expanded. One that can't be is logged, and nothing
             is written.
-        layout, on_existing, file_mode, level: as of :class:`KernelTraceSpanExporter`,
-            environment variables included. Records below their level take a step, are in
-            :attr:`trace_list`, and are neither written nor shown to the program's provider.
+        layout, on_existing, file_mode, level, redact, audit_dir: as of
+            :class:`KernelTraceSpanExporter`, environment variables included. Records below their
+            level take a step, are in :attr:`trace_list`, and are neither written nor shown to the
+            program's provider. With ``redact`` that provider gets the spans without secrets;
+            :attr:`trace_list` has the texts as they were given, those with secrets in memory alone.
 
     Raises:
-        ValueError, TypeError: ``layout``, ``on_existing``, ``file_mode`` or ``level`` can't be used.
+        ValueError, TypeError: ``layout``, ``on_existing``, ``file_mode``, ``level``, ``redact`` or
+            ``audit_dir`` can't be used.
     """
 
     def __init__(
@@ -86,6 +91,8 @@ class Trace:
         on_existing: OnExisting | None = None,
         file_mode: int | str | None = None,
         level: str | None = None,
+        redact: bool | Redactor | None = None,
+        audit_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         self.op_name = op_name
         self.task_id = task_id
@@ -93,8 +100,11 @@ class Trace:
         self.base_doc: dict[str, object] = {}
         """A place for the program's own documents, as AIKG's ``Trace`` has; nothing here reads it."""
         self._levels = read_levels(level)
-        self._exporter = _exporter_for_program(log_dir, layout, on_existing, file_mode, level)
-        self._identity = (attributes.text(op_name), attributes.text(task_id))
+        self._exporter = _exporter_for_program(
+            log_dir, layout, on_existing, file_mode, level, redact, audit_dir
+        )
+        self._guard = self._exporter.guard if self._exporter else None
+        self._identity = (self._name(op_name), self._name(task_id))
         self._records = TraceRecords(*self._identity, self._exporter)
         self._task = TaskSpan(attributes.of_task(*self._identity))
         self._trace_id = _ids.generate_trace_id()
@@ -225,7 +235,7 @@ class Trace:
             if not is_judgement:
                 with self._lock:
                     self._skipped += 1
-                self._records.append(action, 0, _fields(texts), in_tree=())
+                self._remember(action, 0, texts, self._without_secrets(texts))
             return
         verdict = texts.get(attributes.VERIFY_RESULT)
         failed = verdict is not None and not attributes.has_passed(verdict)
@@ -238,11 +248,15 @@ class Trace:
             # The tree need not get a root span of a Trace; its first record then tells what the root would.
             made_with = {} if self._has_told else environment()
             self._has_told = True
-        given: dict[str, AttributeValue] = {
+        given: Mapping[str, AttributeValue] = {
             **attributes.of_action(*self._identity, step, action.name),
             **made_with,
             **texts,
         }
+        secrets = Secrets()
+        if self._guard is not None:
+            given = self._guard.attributes(given, secrets)
+        clean = {name: value for name, value in given.items() if name in texts}
         if level < Level.INFO:
             given = {**kept(component, level, given, failed=failed), **marked(level)}
         found = findings_in(given)
@@ -252,16 +266,36 @@ class Trace:
 
         shown = self._show(action.name, told, links, events)
         context = shown.get_span_context() if shown else self._own_context()
+        if self._guard is not None:
+            self._guard.settle(secrets, context.trace_id, context.span_id)
         written = self._write(action.name, told, links, events, context, status, is_shown=shown is not None)
         if written is not None:
             step = written
         if not is_judgement:
             with self._lock:
                 self._last = max(self._last, (step, context), key=_step_of)
-            fields, in_tree = _fields(texts), set() if written is None else _fields(given).keys()
-            self._records.append(action, step, fields, in_tree=in_tree)
+            in_tree = set() if written is None else _fields(given).keys()
+            self._remember(action, step, texts, clean, in_tree)
         if shown:
             self._end_shown(shown, step, status, is_written=written is not None)
+
+    def _remember(
+        self,
+        action: ActionType,
+        step: int,
+        texts: attributes.Attributes,
+        clean: Mapping[str, AttributeValue],
+        in_tree: Collection[str] = (),
+    ) -> None:
+        """Add a record to :attr:`trace_list`; texts with secrets stay in memory."""
+        self._records.append(action, step, _fields(clean), in_tree=in_tree, secret=_secret(texts, clean))
+
+    def _without_secrets(self, texts: attributes.Attributes) -> Mapping[str, AttributeValue]:
+        return texts if self._guard is None else self._guard.attributes(texts, Secrets())
+
+    def _name(self, given: object) -> str:
+        name = attributes.text(given)
+        return name if self._guard is None else self._guard.name(name)
 
     def _keep_skipped(self) -> None:
         """Keep the steps of records that were skipped, before one that is written or judges them."""
@@ -372,18 +406,33 @@ def _fields(given: Mapping[str, AttributeValue]) -> dict[str, str]:
     return fields
 
 
+def _secret(texts: attributes.Attributes, given: Mapping[str, AttributeValue]) -> dict[str, str]:
+    """Texts of a record in ``trace_list`` that had secrets, by field."""
+    had = {name: text for name, text in texts.items() if given.get(name) is not text}
+    return _fields(had) if had else {}
+
+
 def _exporter_for_program(
     log_dir: str | os.PathLike[str] | None,
     layout: str | Layout | None,
     on_existing: OnExisting | None,
     file_mode: int | str | None,
     level: str | None,
+    redact: bool | Redactor | None,
+    audit_dir: str | os.PathLike[str] | None,
 ) -> KernelTraceSpanExporter | None:
-    read_settings("/", layout, on_existing, file_mode, level)  # what the program got wrong, it is told
+    options = (layout, on_existing, file_mode, level, redact)
+    read_settings("/", *options)  # what the program got wrong, it is told
     try:
-        return _exporter_of(read_settings(log_dir, layout, on_existing, file_mode, level), level)
+        root = read_settings(log_dir, *options).log_dir
     except Exception as error:  # noqa: BLE001 - log_dir may be anything, code of the caller's included
         _logger.error("nothing will be written, as a Trace can't have this log_dir: %r", error)
+        return None
+    settings = read_settings(root, *options, audit_dir)
+    try:
+        return _exporter_of(settings, level)
+    except Exception as error:  # noqa: BLE001 - the file system may have anything against it
+        _logger.error("nothing will be written below %s: %r", root, error)
         return None
 
 
@@ -396,4 +445,6 @@ def _exporter_of(settings: Settings, level: str | None) -> KernelTraceSpanExport
         on_existing=settings.on_existing,
         file_mode=settings.file_mode,
         level=level,
+        redact=settings.redactor if settings.redactor is not None else False,
+        audit_dir=settings.audit_dir,
     )

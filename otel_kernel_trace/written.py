@@ -34,6 +34,13 @@ def share(span: ReadableSpan) -> None:
         _shared.put((span.context.trace_id, span.context.span_id), written_of(span))
 
 
+def pass_on(span: ReadableSpan, copy: ReadableSpan) -> None:
+    """Have what was written of a span hold for a copy of it."""
+    written = written_of(span)
+    if written:
+        _written[copy] = dict(written)
+
+
 def written_of(span: ReadableSpan) -> Mapping[str, Written | None]:
     """What was written of a span, by ``log_dir``."""
     written: Mapping[str, Written | None] | None = _written.get(span)
