@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from otel_kernel_trace.exporter import KernelTraceSpanExporter
     from otel_kernel_trace.linked import LinkedSpanExporter
     from otel_kernel_trace.processor import KernelTraceSpanProcessor
-    from otel_kernel_trace.redacting import RedactingSpanExporter
+    from otel_kernel_trace.redaction.exporter import RedactingSpanExporter
     from otel_kernel_trace.redaction.redactor import Redactor
-    from otel_kernel_trace.runs import Run
-    from otel_kernel_trace.stages import Stage, stage
+    from otel_kernel_trace.stages.runs import Run
+    from otel_kernel_trace.stages.stage import Stage, stage
     from otel_kernel_trace.trace import Trace
-    from otel_kernel_trace.tracer import Action, KernelTracer, VerifierAction
+    from otel_kernel_trace.tracer import KernelTracer
+    from otel_kernel_trace.working import Action, VerifierAction
 
 __all__ = [
     "Action",
@@ -42,22 +43,22 @@ __all__ = [
 # Loaded when first asked for: KernelTracer needs OpenTelemetry's API alone, and a library
 # that uses it should not make every program load the SDK.
 _HOMES = {
-    "Action": "tracer",
+    "Action": "working",
     "ActionType": "actions",
     "KernelTraceSpanExporter": "exporter",
     "KernelTraceSpanProcessor": "processor",
     "KernelTracer": "tracer",
     "LayerProfiler": "builder.profiler",
     "LinkedSpanExporter": "linked",
-    "RedactingSpanExporter": "redacting",
+    "RedactingSpanExporter": "redaction.exporter",
     "Redactor": "redaction.redactor",
-    "Run": "runs",
-    "Stage": "stages",
+    "Run": "stages.runs",
+    "Stage": "stages.stage",
     "Trace": "trace",
     "TracingLogger": "builder.logger",
-    "VerifierAction": "tracer",
+    "VerifierAction": "working",
     "configure": "configuration",
-    "stage": "stages",
+    "stage": "stages.stage",
 }
 
 

@@ -20,7 +20,7 @@ from otel_kernel_trace.version import __version__
 from otel_kernel_trace.within import Within, entered
 
 _TASK = create_key("kernel_trace.task")
-_HERE = os.path.dirname(__file__)
+_HERE = os.path.join(os.path.dirname(__file__), "")
 
 
 class CurrentTask(NamedTuple):
@@ -110,7 +110,7 @@ def _traceback_of(error: BaseException) -> str:
     while (
         begin is not None
         and begin.tb_next is not None
-        and os.path.dirname(begin.tb_frame.f_code.co_filename) == _HERE
+        and begin.tb_frame.f_code.co_filename.startswith(_HERE)
     ):
         begin = begin.tb_next
     return "".join(traceback.format_exception(type(error), error, begin))

@@ -1,7 +1,7 @@
 """What the pipeline's process is made with, told once for every task.
 
 It runs in the pipeline: no package is imported, no program is run, and nothing raises.
-:mod:`otel_kernel_trace.probing` does run compilers, for programs that ask for it.
+:mod:`otel_kernel_trace.fingerprint.probing` does run compilers, for programs that ask for it.
 """
 
 from __future__ import annotations

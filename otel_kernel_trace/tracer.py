@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry import trace
 from opentelemetry.context import Context, get_current
-from opentelemetry.trace import Span, Status, StatusCode
+from opentelemetry.trace import Span
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
@@ -23,7 +23,6 @@ from otel_kernel_trace.levels import (
     Level,
     component_of,
     from_start,
-    has_failed,
     kept,
     marked,
     read_levels,
@@ -32,13 +31,14 @@ from otel_kernel_trace.live import set_attributes, start_span, whole_of
 from otel_kernel_trace.propagation import Carried, arrived, environment_of, headers_of, without_task
 from otel_kernel_trace.sampling import keep_steps
 from otel_kernel_trace.skipped import Judged, Skipped, SkippedSteps
-from otel_kernel_trace.stages import Place, Sized, Stage, stage_at
+from otel_kernel_trace.stages.stage import Place, Sized, Stage, stage_at
 from otel_kernel_trace.task import TaskSpan
 from otel_kernel_trace.version import __version__
 from otel_kernel_trace.within import Within, action_of
+from otel_kernel_trace.working import Action, SkippedAction, SkippedVerifier, VerifierAction
 
 if TYPE_CHECKING:
-    from otel_kernel_trace.runs import Run
+    from otel_kernel_trace.stages.runs import Run
 
 _logger = logging.getLogger("otel_kernel_trace")
 _has_warned: list[bool] = []
@@ -46,105 +46,6 @@ _has_warned: list[bool] = []
 _ERROR_LOG = attributes.PART_PREFIX + attributes.ERROR_LOG
 _LONGEST = 10**9 - 1
 """A step that takes the most room in a header."""
-
-
-class _LiveAction:
-    def __init__(self, span: Span, step: int, action_type: str, level: Level = Level.INFO) -> None:
-        self.span = span
-        """The OpenTelemetry span, for attributes and events of your own."""
-        self._step = step
-        self.action_type = action_type
-        """Name of an :class:`ActionType` member, or the agent's name."""
-        self._level = level
-        self._given: attributes.Attributes = {}
-
-    @property
-    def step(self) -> int:
-        """Number of the action in its task; for a Conductor, of the one it judges."""
-        return self._step
-
-    @property
-    def span_context(self) -> trace.SpanContext:
-        """What a judgement of the action refers to beside its step."""
-        return self.span.get_span_context()
-
-    def _set(self, given: attributes.Attributes, *, is_error: bool = False) -> None:
-        """Give the span what its level has it keep."""
-        if self._level < Level.INFO:
-            # What is kept of a verification depends on its end.
-            self._given |= given
-            component = component_of(self.action_type)
-            failed = has_failed(component, self._given, is_error=is_error)
-            given = kept(component, self._level, self._given, failed=failed)
-        set_attributes(self.span, given)
-
-
-class Action(_LiveAction):
-    """An action of a Designer, a Coder, a Conductor or any agent, while it runs."""
-
-    def record(
-        self,
-        result: str | None = None,
-        reasoning: str | None = None,
-        *,
-        prompt: str | None = None,
-        error_log: str | None = None,
-        **parts: str | None,
-    ) -> None:
-        """Add texts to the action; of what is given twice the last counts.
-
-        Args:
-            result: the model's whole reply, unparsed.
-            reasoning: what the model thought.
-            prompt: for when it was not known at the start.
-            error_log: what went wrong.
-            parts: texts under names of your own.
-        """
-        given = {"result": result, "reasoning": reasoning, "prompt": prompt, "error_log": error_log, **parts}
-        self._set(attributes.of_parts(given))
-
-
-class VerifierAction(_LiveAction):
-    """A Verifier's action, while it runs."""
-
-    def record(
-        self,
-        result: bool | str,
-        error_log: str | None = None,
-        profile: str | dict[str, object] | None = None,
-        *,
-        reference: str | None = None,
-        implementation: str | None = None,
-        script: str | None = None,
-        **parts: str | None,
-    ) -> None:
-        """Add the verdict and what led to it. A verdict that is no pass makes the span an error.
-
-        Args:
-            result: whether the kernel is right: a bool, or a text, of which ``"True"``,
-                ``"passed"``, ``"ok"``, ``"success"``, ``"yes"`` and ``"1"`` say that it is.
-            error_log: what compiler, run and comparison said.
-            profile: measurements, as JSON or as a dict; on the span, in no file.
-            reference: source of the reference task.
-            implementation: source of the kernel.
-            script: source of the comparison.
-            parts: texts under names of your own.
-        """
-        found = {
-            "result": result,
-            "profile": profile,
-            "reference": reference,
-            "implementation": implementation,
-            "script": script,
-        }
-        self._set(
-            {
-                **attributes.of_parts({"error_log": error_log, **parts}),
-                **attributes.of_verification(found),
-            }
-        )
-        if not attributes.has_passed(result):
-            self.span.set_status(Status(StatusCode.ERROR, "verification failed"))
 
 
 class KernelTracer:
@@ -240,7 +141,7 @@ class KernelTracer:
             impl_type: what the kernel is written in: ``triton``, ``numba`` …
         """
         if self._levels.of_action(ActionType.VERIFY.name) is Level.OFF:
-            return _SkippedVerifier(self, ActionType.VERIFY.name, Level.OFF)
+            return SkippedVerifier(self, ActionType.VERIFY.name, Level.OFF)
         return self._verifier(attributes.of_verification({"framework": framework, "impl_type": impl_type}))
 
     @contextlib.contextmanager
@@ -266,7 +167,7 @@ class KernelTracer:
         check = _check_of(judged.action_type)
         level = self._levels.of_action(check)
         if level < from_start(Agent.CONDUCTOR.value):
-            with _SkippedAction(self, check, level, judged) as skipped:
+            with SkippedAction(self, check, level, judged) as skipped:
                 yield skipped
             return
         self._keep_skipped()
@@ -309,7 +210,7 @@ class KernelTracer:
         env: Mapping[str, str] | None = None,
         input: str | bytes = b"",  # noqa: A002 - as of subprocess.run
     ) -> Run:
-        """Run a command as a stage; :func:`otel_kernel_trace.runs.run` has the details.
+        """Run a command as a stage; :func:`otel_kernel_trace.stages.runs.run` has the details.
 
         >>> run = tracer.run(["nvcc", "-c", "swish.cu"], timeout=60)
         >>> for diagnostic in run.diagnostics:
@@ -327,7 +228,7 @@ class KernelTracer:
             OSError: the program is not there, or can't be run, as of ``subprocess.run``.
             TypeError, ValueError: ``args`` is no list of words, or is empty.
         """
-        from otel_kernel_trace.runs import run  # with all that reads logs
+        from otel_kernel_trace.stages.runs import run  # with all that reads logs
 
         return run(self._place(), args, name=name, timeout=timeout, cwd=cwd, env=env, input=input)
 
@@ -356,7 +257,7 @@ class KernelTracer:
             device: what the kernels run on.
             driver_version: the device's.
             toolchain: versions of compilers and libraries by name;
-                :func:`otel_kernel_trace.probing.probe` asks those of this machine.
+                :func:`otel_kernel_trace.fingerprint.probing.probe` asks those of this machine.
         """
         described = attributes.of_description(
             engine_version=engine_version,
@@ -518,7 +419,7 @@ class KernelTracer:
     def _agent(self, name: str, prompt: str | None) -> contextlib.AbstractContextManager[Action]:
         level = self._levels.of_action(name)
         if level < Level.INFO and level < from_start(component_of(name)):
-            return _SkippedAction(self, name, level)
+            return SkippedAction(self, name, level)
         return self._with_span(name, prompt, level)
 
     @contextlib.contextmanager
@@ -618,35 +519,6 @@ class _Began(NamedTuple):
     step: int
     action_type: str
     span_context: trace.SpanContext
-
-
-class _SkippedAction(Skipped, Action):
-    def record(
-        self,
-        result: str | None = None,
-        reasoning: str | None = None,
-        *,
-        prompt: str | None = None,
-        error_log: str | None = None,
-        **parts: str | None,
-    ) -> None:
-        if error_log:
-            self.error_log = error_log
-
-
-class _SkippedVerifier(Skipped, VerifierAction):
-    def record(
-        self,
-        result: bool | str,
-        error_log: str | None = None,
-        profile: str | dict[str, object] | None = None,
-        *,
-        reference: str | None = None,
-        implementation: str | None = None,
-        script: str | None = None,
-        **parts: str | None,
-    ) -> None:
-        pass
 
 
 def _links_to(judged: Judged) -> Sequence[trace.Link]:

@@ -15,8 +15,8 @@ import pytest
 from otel_kernel_trace import ActionType, Trace
 from otel_kernel_trace.checking.judging import JUDGES
 from otel_kernel_trace.checking.rules import TABLES, rules_in
-from otel_kernel_trace.fingerprint import Fingerprint
-from otel_kernel_trace.fingerprint_json import of_fingerprint
+from otel_kernel_trace.fingerprint.document import of_fingerprint
+from otel_kernel_trace.fingerprint.fingerprint import Fingerprint
 from otel_kernel_trace.tables import read_table
 
 pytest.importorskip("click")

@@ -24,8 +24,8 @@ from otel_kernel_trace.checking.junit import junit_of
 from otel_kernel_trace.checking.rates import likely
 from otel_kernel_trace.checking.rules import TABLES, Rule, rules_in
 from otel_kernel_trace.checking.searching import Log, Search
-from otel_kernel_trace.fingerprint import Fingerprint, Refusal, StageCost
-from otel_kernel_trace.fingerprint_json import text_of
+from otel_kernel_trace.fingerprint.document import text_of
+from otel_kernel_trace.fingerprint.fingerprint import Fingerprint, Refusal, StageCost
 from otel_kernel_trace.reader import NoTreeError, Outcome, Price, Tokens
 from otel_kernel_trace.resources import KernelResources
 

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_kernel_trace import KernelTracer
 from otel_kernel_trace.environment import environment
-from otel_kernel_trace.probing import probe
+from otel_kernel_trace.fingerprint.probing import probe
 from otel_kernel_trace.record import attributes_of
 from otel_kernel_trace.revision import commit_at
 

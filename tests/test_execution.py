@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_kernel_trace.execution import MAX_KEPT, run_command
+from otel_kernel_trace.stages.execution import MAX_KEPT, run_command
 
 
 def _is_alive(pid: int) -> bool:
@@ -149,7 +149,7 @@ def test_closed_outputs_do_not_end_the_wait() -> None:
 def test_it_works_where_the_program_has_no_standard_streams() -> None:
     program = """
 import os, sys
-from otel_kernel_trace.execution import run_command
+from otel_kernel_trace.stages.execution import run_command
 report = os.dup(1)
 for fd in (0, 1, 2):
     os.close(fd)
@@ -163,7 +163,7 @@ os.write(report, repr((ended.stdout.content, ended.stderr.content, ended.returnc
 def test_where_the_program_ignores_its_children_the_exit_status_is_not_made_up() -> None:
     program = """
 import signal
-from otel_kernel_trace.execution import run_command
+from otel_kernel_trace.stages.execution import run_command
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 ended = run_command(["sh", "-c", "echo out; exit 3"])
 print(ended.stdout.content, ended.returncode, ended.cpu_time)

@@ -20,8 +20,8 @@ from otel_kernel_trace.actions import Agent
 from otel_kernel_trace.checking.check import fingerprints_of
 from otel_kernel_trace.diagnostics import Category, Diagnostic, Severity
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
-from otel_kernel_trace.fingerprint import MIB, Fingerprint, Refusal, StageCost, fingerprint_of
-from otel_kernel_trace.fingerprint_json import fingerprints_in, of_fingerprint, text_of
+from otel_kernel_trace.fingerprint.document import fingerprints_in, of_fingerprint, text_of
+from otel_kernel_trace.fingerprint.fingerprint import MIB, Fingerprint, Refusal, StageCost, fingerprint_of
 from otel_kernel_trace.reader import Tokens, Tree
 from otel_kernel_trace.reader.model import Action, Outcome, Stage, Task
 from otel_kernel_trace.reader.outcome import summary_of

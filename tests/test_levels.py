@@ -37,7 +37,7 @@ from otel_kernel_trace.leveled import action_at_level
 from otel_kernel_trace.levels import LEVEL_VARIABLE, PRESETS, Level, Levels, parse, read_levels
 from otel_kernel_trace.reader import Tree
 from otel_kernel_trace.record import attributes_of, read_record
-from otel_kernel_trace.stages import stage
+from otel_kernel_trace.stages.stage import stage
 from otel_kernel_trace.store import Store
 from otel_kernel_trace.transfer import export_jsonl, import_file
 from tests.spans import action_span, provider_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_kernel_trace.macros import macros_in
+from otel_kernel_trace.stages.macros import macros_in
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from opentelemetry.util.types import AttributeValue
 import otel_kernel_trace
 from otel_kernel_trace import KernelTracer, KernelTraceSpanExporter, KernelTraceSpanProcessor
 from otel_kernel_trace.indexed import Passed, indexed_spans, whole_attributes
-from otel_kernel_trace.memory import most_of_this_process
+from otel_kernel_trace.stages.memory import most_of_this_process
 from otel_kernel_trace.store import Store
 from tests.spans import provider_of
 from tests.tree import tree
@@ -226,7 +226,7 @@ tracer = KernelTracer("o", "1")
 with tracer.stage("a", input="x") as one, stage("b") as other:
     one.output(b"y")
     other.output(b"y")
-heavy = ("opentelemetry.sdk", "otel_kernel_trace.runs", "otel_kernel_trace.diagnostics")
+heavy = ("opentelemetry.sdk", "otel_kernel_trace.stages.runs", "otel_kernel_trace.diagnostics")
 print([name for name in sys.modules if name.startswith(heavy)])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -15,8 +15,8 @@ from otel_kernel_trace.checking.health import Health
 from otel_kernel_trace.checking.judging import judge
 from otel_kernel_trace.checking.rules import Rule, RulesError, rules_in
 from otel_kernel_trace.checking.searching import Log, Search
-from otel_kernel_trace.fingerprint import Fingerprint, fingerprint_of, fingerprint_of_build
-from otel_kernel_trace.fingerprint_json import fingerprints_in
+from otel_kernel_trace.fingerprint.document import fingerprints_in
+from otel_kernel_trace.fingerprint.fingerprint import Fingerprint, fingerprint_of, fingerprint_of_build
 from otel_kernel_trace.reader.model import Action, Part, Stage, Task
 from otel_kernel_trace.reader.timeline import Price
 from otel_kernel_trace.reader.tree import Tree

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from otel_kernel_trace.checking.health import Finding, Status, judged
 from otel_kernel_trace.checking.rules import Rule, is_named
-from otel_kernel_trace.fingerprint import Fingerprint
+from otel_kernel_trace.fingerprint.fingerprint import Fingerprint
 from otel_kernel_trace.reader.timeline import Price
 
 TaskKey = tuple[str, str]

@@ -8,7 +8,7 @@ from typing import Final
 from otel_kernel_trace.checking.context import Context, Judge, finding, limited, pairs, unmeasured
 from otel_kernel_trace.checking.health import Finding
 from otel_kernel_trace.checking.rules import Rule, is_named
-from otel_kernel_trace.fingerprint import Fingerprint
+from otel_kernel_trace.fingerprint.fingerprint import Fingerprint
 
 _NO_BUILDER = "no builder's log tells of fusions"
 

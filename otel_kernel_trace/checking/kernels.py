@@ -8,8 +8,8 @@ from typing import Final
 from otel_kernel_trace.checking.context import Context, Judge, finding, limited, pairs, unmeasured
 from otel_kernel_trace.checking.health import Finding
 from otel_kernel_trace.checking.rules import Rule, is_named
-from otel_kernel_trace.fingerprint import Fingerprint, StageCost
-from otel_kernel_trace.fingerprint_json import spill_bytes
+from otel_kernel_trace.fingerprint.document import spill_bytes
+from otel_kernel_trace.fingerprint.fingerprint import Fingerprint, StageCost
 from otel_kernel_trace.resources import KernelResources
 
 _Need = Callable[[KernelResources], int | None]

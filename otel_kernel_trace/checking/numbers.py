@@ -10,7 +10,7 @@ from typing import Final
 from otel_kernel_trace.checking.context import Context, Judge, finding, limited, pairs, unmeasured
 from otel_kernel_trace.checking.health import Finding
 from otel_kernel_trace.checking.rules import Rule
-from otel_kernel_trace.fingerprint import Fingerprint
+from otel_kernel_trace.fingerprint.fingerprint import Fingerprint
 from otel_kernel_trace.reader.comparison import stats_of
 from otel_kernel_trace.reader.timeline import cost_of
 

@@ -9,7 +9,7 @@ from typing import Final
 from otel_kernel_trace.checking.context import Context, Judge, by_op, finding, limited, unmeasured
 from otel_kernel_trace.checking.health import Finding, is_at_most, shown
 from otel_kernel_trace.checking.rules import Rule
-from otel_kernel_trace.fingerprint import Fingerprint
+from otel_kernel_trace.fingerprint.fingerprint import Fingerprint
 from otel_kernel_trace.reader.comparison import fisher
 from otel_kernel_trace.reader.model import Outcome
 

@@ -17,7 +17,7 @@ from otel_kernel_trace.checking.junit import junit_of
 from otel_kernel_trace.commands import terminal
 from otel_kernel_trace.commands.output import written
 from otel_kernel_trace.commands.terminal import safe, safe_line
-from otel_kernel_trace.fingerprint_json import text_of
+from otel_kernel_trace.fingerprint.document import text_of
 from otel_kernel_trace.reader import NoTreeError, Price, Tree, documents
 from otel_kernel_trace.reader.documents import Json
 from otel_kernel_trace.reader.prices import read_prices

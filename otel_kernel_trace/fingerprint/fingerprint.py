@@ -1,7 +1,7 @@
 """What a task came to and what it was made with, in one small value that can be kept and compared.
 
 A fingerprint has short texts alone and none of a prompt or a reply, so that it may be kept
-beside the code. :mod:`otel_kernel_trace.fingerprint_json` writes and reads it.
+beside the code. :mod:`otel_kernel_trace.fingerprint.document` writes and reads it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import resource
 import time
 from typing import NamedTuple
 
-from otel_kernel_trace.memory import most_of_this_process
+from otel_kernel_trace.stages.memory import most_of_this_process
 
 
 class Usage(NamedTuple):

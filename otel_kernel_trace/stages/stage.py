@@ -20,7 +20,7 @@ from otel_kernel_trace import attributes
 from otel_kernel_trace.current import CurrentTask, current_task, work_under
 from otel_kernel_trace.levels import STAGE, Level, from_start, marked
 from otel_kernel_trace.live import set_attributes, start_span
-from otel_kernel_trace.usage import usage_now, used_since
+from otel_kernel_trace.stages.usage import usage_now, used_since
 from otel_kernel_trace.within import within
 
 Sized = str | bytes | bytearray | memoryview | os.PathLike[str] | int

@@ -16,13 +16,13 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace import attributes
 from otel_kernel_trace.diagnostics import Category, Diagnostic, parse_diagnostics
 from otel_kernel_trace.diagnostics.telling import tell, tell_resources
-from otel_kernel_trace.execution import Ended, Output, run_command
 from otel_kernel_trace.findings import ends_of
 from otel_kernel_trace.levels import STAGE, kept
 from otel_kernel_trace.live import set_attributes
-from otel_kernel_trace.macros import macros_in
 from otel_kernel_trace.resources import KernelResources, parse_resources
-from otel_kernel_trace.stages import Place, Stage, stage_at
+from otel_kernel_trace.stages.execution import Ended, Output, run_command
+from otel_kernel_trace.stages.macros import macros_in
+from otel_kernel_trace.stages.stage import Place, Stage, stage_at
 
 _logger = logging.getLogger("otel_kernel_trace")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")

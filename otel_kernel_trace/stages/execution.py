@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Final
 
-from otel_kernel_trace.memory import bytes_of, most_of_command, most_of_this_process
+from otel_kernel_trace.stages.memory import bytes_of, most_of_command, most_of_this_process
 
 MAX_KEPT: Final = 32 * 1024 * 1024
 """Bytes of an output that are kept: its first half and its last. One may write without end."""

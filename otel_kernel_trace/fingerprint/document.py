@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from otel_kernel_trace.fingerprint import Fingerprint, Refusal, StageCost
+from otel_kernel_trace.fingerprint.fingerprint import Fingerprint, Refusal, StageCost
 from otel_kernel_trace.reader import documents
 from otel_kernel_trace.reader.documents import Json, of_tokens
 from otel_kernel_trace.reader.model import Outcome, Tokens
