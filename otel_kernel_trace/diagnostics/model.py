@@ -55,7 +55,7 @@ class Diagnostic:
     line: int | None = None
     """From 1; where :attr:`function` is given and :attr:`file` is not, from that function's first line."""
     column: int | None = None
-    """From 1."""
+    """As the tool counts: from 1, but Triton from 0."""
     identifier: str | None = None
     """The name that it is about: undefined, unused, an entry function, an operator."""
     signature: str = ""

@@ -93,6 +93,9 @@ class MismatchParser(Parser):
             self._report.figures |= {"mismatched": float(mismatched), "total": float(total)}
             if total:
                 self._report.figures["share"] = mismatched / total
+            if self._report.message != text:  # how much is wrong says more than that something is
+                self._report.note(self._report.message)
+                self._report.message = text
         elif "ifference" in text:
             self._difference(self._report, text)
         elif _SHAPES.search(text):

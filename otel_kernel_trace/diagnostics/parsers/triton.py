@@ -1,7 +1,7 @@
 """Triton's own errors: a place in a kernel, its source up to there, a caret, and what is wrong.
 
 The line counts from the kernel's ``def``, from 1; the column is ``col_offset`` of Python's ``ast``, which
-counts from 0, so that ``at 4:24:`` is line 4, column 25:
+counts from 0, and is left as the log has it:
 https://github.com/triton-lang/triton/blob/main/python/triton/compiler/errors.py
 Errors of its passes are MLIR's: ``kernel.py:12:20: error: 'tt.load' op …``.
 """
@@ -67,7 +67,7 @@ class TritonParser(Parser):
             named["type"] if named is not None else "CompilationError",
             line.number,
             line=int(found["line"]),
-            column=int(found["column"]) + 1,
+            column=int(found["column"]),
             code=named["type"] if named is not None else "CompilationError",
             function=source["name"] if source is not None else None,
         )
