@@ -32,7 +32,7 @@ from pathlib import Path
 import openai
 from kernel_generation import scripted_model
 from kernel_generation.operators import FRAMEWORK, IMPL_TYPE, OPERATORS, Operator
-from kernel_generation.verifier import telling_line, verify
+from kernel_generation.verifier import verify
 from opentelemetry import trace
 from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor
 from opentelemetry.sdk.resources import Resource
@@ -162,7 +162,7 @@ class Task:
         """None for a kernel that passed, else what the Conductor says of it."""
         begin = time.monotonic()
         with self._tracer.verifier(framework=FRAMEWORK, impl_type=IMPL_TYPE) as action:
-            verdict = verify(self._operator, source, self._time_limit)
+            verdict = verify(self._operator, source, self._tracer, self._time_limit)
             action.record(
                 verdict.passed,
                 verdict.log,
@@ -175,7 +175,7 @@ class Task:
             speedup = json.loads(verdict.profile)["speedup"]
             self._note(action.step, "VERIFY", begin, f"passed, {speedup}x the speed of {FRAMEWORK}")
             return None
-        self._note(action.step, "VERIFY", begin, f"FAILED: {telling_line(verdict.log)}")
+        self._note(action.step, "VERIFY", begin, f"FAILED: {verdict.error}")
         prompt = (
             f"Operator: {self._operator.name}\n\nThe kernel:\n{source}\n\n"
             f"The log of the verification:\n{verdict.log}"

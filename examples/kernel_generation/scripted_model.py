@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from kernel_generation.verifier import telling_line
+from otel_kernel_trace.diagnostics import first_error, parse_diagnostics
 
 MODEL = "scripted-model-not-an-llm"
 LABEL = "[scripted reply, not a language model's]"
@@ -67,7 +67,8 @@ def _judgement(prompt: str) -> tuple[str, str]:
     failed = re.search(r"^The log of the verification:\n(.*)", prompt, re.MULTILINE | re.DOTALL)
     if failed is None:
         return json.dumps({"result": 0, "reason": LABEL, "suggestions": ""}), f"{LABEL} Nothing to object."
-    telling = telling_line(failed[1])
+    error = first_error(parse_diagnostics(failed[1]))
+    telling = error.headline if error else failed[1].strip().splitlines()[-1]
     answer = {"result": 1, "reason": telling, "suggestions": f"{LABEL} Mend this first: {telling}"}
     return json.dumps(answer), f"{LABEL} {telling}"
 

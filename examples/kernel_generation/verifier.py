@@ -5,17 +5,15 @@ A kernel may crash the process or never return, so nothing of it runs in ours.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
-import signal
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_generation.operators import FRAMEWORK, IMPL_TYPE, Operator
+from otel_kernel_trace import KernelTracer, Run
+from otel_kernel_trace.diagnostics import first_error
 
 _SCRIPT = '''"""Compares the kernel for {name} with the reference, and times both."""
 
@@ -88,14 +86,17 @@ class Verdict:
     """Measurements (JSON), empty for a kernel that failed."""
     script: str
     """Source of the comparison."""
+    error: str
+    """The error to look at first, in a line; empty for a kernel that passed."""
 
 
-def verify(operator: Operator, implementation: str, time_limit: float) -> Verdict:
+def verify(operator: Operator, implementation: str, tracer: KernelTracer, time_limit: float) -> Verdict:
     """Try a kernel on all cases of its operator.
 
     Args:
         operator: what it should compute.
         implementation: source of a module with ``kernel(*inputs)``.
+        tracer: runs the comparison as a stage of the action at work.
         time_limit: seconds until the process is killed.
     """
     script = _SCRIPT.format(
@@ -107,51 +108,28 @@ def verify(operator: Operator, implementation: str, time_limit: float) -> Verdic
         time_limit=time_limit,
     )
     with tempfile.TemporaryDirectory(prefix="verify_") as folder:
-        Path(folder, f"{operator.name}_{FRAMEWORK}.py").write_text(operator.reference, encoding="utf-8")
-        Path(folder, f"{operator.name}_{IMPL_TYPE}.py").write_text(implementation, encoding="utf-8")
-        Path(folder, f"verify_{operator.name}.py").write_text(script, encoding="utf-8")
-        status, stdout, stderr = _run(f"verify_{operator.name}.py", folder, time_limit)
-        log = stderr.replace(f"{folder}{os.sep}", "")  # the folder is gone when the log is read
-    if status == 0:
-        return Verdict(passed=True, log="", profile=stdout.strip(), script=script)
-    log = f"{log.rstrip()}\n\n{_ending(status, time_limit)}\n"
-    return Verdict(passed=False, log=log, profile="", script=script)
+        with tracer.stage("prepare", input=implementation):
+            Path(folder, f"{operator.name}_{FRAMEWORK}.py").write_text(operator.reference, encoding="utf-8")
+            Path(folder, f"{operator.name}_{IMPL_TYPE}.py").write_text(implementation, encoding="utf-8")
+            Path(folder, f"verify_{operator.name}.py").write_text(script, encoding="utf-8")
+        run = tracer.run(
+            [sys.executable, "-X", "faulthandler", f"verify_{operator.name}.py"],
+            name="compare",
+            cwd=folder,
+            timeout=time_limit,
+        )
+        log = run.stderr.replace(f"{folder}{os.sep}", "")  # the folder is gone when the log is read
+    if run.returncode == 0:
+        return Verdict(passed=True, log="", profile=run.stdout.strip(), script=script, error="")
+    ending = _ending(run, time_limit)
+    error = first_error(run.diagnostics)
+    told = error.headline.replace(f"{folder}{os.sep}", "") if error else ending
+    return Verdict(passed=False, log=f"{log.rstrip()}\n\n{ending}\n", profile="", script=script, error=told)
 
 
-def telling_line(log: str) -> str:
-    """The line of a log that says most in one line."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    telling = [line for line in lines if re.match(r"Mismatched elements|Fatal|\w+Error: \S", line)]
-    return f"{telling[-1]} ({lines[-1]})" if telling else lines[-1]
-
-
-def _run(script: str, folder: str, time_limit: float) -> tuple[int | None, str, str]:
-    """Exit status (None: killed for taking too long), stdout and stderr."""
-    command = [sys.executable, "-X", "faulthandler", script]
-    # A session of its own, so that what the kernel starts can be killed with it.
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        stdout, stderr = process.communicate(timeout=time_limit)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        stdout, stderr = process.communicate()
-        return None, stdout, stderr
-    return process.returncode, stdout, stderr
-
-
-def _ending(status: int | None, time_limit: float) -> str:
-    if status is None:
+def _ending(run: Run, time_limit: float) -> str:
+    if run.is_timed_out:
         return f"verify: killed after the time limit of {time_limit:g} s"
-    if status < 0:
-        return f"verify: the process died of signal {-status} ({signal.Signals(-status).name})"
-    return f"verify: exit status {status}"
+    if run.signal:
+        return f"verify: the process died of {run.signal}"
+    return f"verify: exit status {run.returncode}"

@@ -16,6 +16,9 @@ from otel_kernel_trace.diagnostics.lines import Line
 from otel_kernel_trace.diagnostics.parser import Parser
 
 _FATAL: Final = re.compile(r"Fatal Python error: (?P<message>.*)")
+_TIMEOUT: Final = re.compile(
+    r"Timeout \((?P<hours>\d{1,4}):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d{1,6})?)\)!$"
+)
 _FRAME: Final = re.compile(
     r" {2}File \"(?P<file>[^\"\n]{1,1000})\", line (?P<line>\d{1,9}) in (?P<function>.{1,500})"
 )
@@ -67,10 +70,10 @@ _HEAP: Final = re.compile(
 _TERMINATE: Final = "terminate called "
 
 
-class FatalPythonErrorParser(Parser):
-    """``Fatal Python error: Segmentation fault`` and the stack below it, the innermost frame first."""
+class FaulthandlerParser(Parser):
+    """``Fatal Python error: Segmentation fault``, ``Timeout (0:00:18)!``, and the stack below, innermost first."""
 
-    signs = ("Fatal Python error: ",)
+    signs = ("Fatal Python error: ", "Timeout (")
     precedence = 2
 
     def __init__(self) -> None:
@@ -80,12 +83,11 @@ class FatalPythonErrorParser(Parser):
         self._waited = 0
 
     def feed(self, line: Line) -> bool:
-        found = _FATAL.match(line.text)
-        if found is not None:
+        begun = _begun(line)
+        if begun is not None:
             self.finish()
-            message = found["message"].strip()
-            self._fatal = Finding("python", "error", "crash", message, line.number, code=_WORDS.get(message))
-            self.findings.append(self._fatal)
+            self._fatal = begun
+            self.findings.append(begun)
             self._waited = 0
             return True
         frame = _FRAME.match(line.text)
@@ -102,6 +104,17 @@ class FatalPythonErrorParser(Parser):
             self._fatal.file, self._fatal.line, self._fatal.function = frame
         self._fatal = None
         self._frames.clear()
+
+
+def _begun(line: Line) -> Finding | None:
+    fatal, late = _FATAL.match(line.text), _TIMEOUT.match(line.text.rstrip())
+    if fatal is not None:
+        message = fatal["message"].strip()
+        return Finding("python", "error", "crash", message, line.number, code=_WORDS.get(message))
+    if late is None:
+        return None
+    seconds = int(late["hours"]) * 3600 + int(late["minutes"]) * 60 + float(late["seconds"])
+    return Finding("python", "error", "timeout", line.text.strip(), line.number, figures={"seconds": seconds})
 
 
 class CrashParser(Parser):
