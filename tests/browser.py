@@ -48,9 +48,9 @@ def _missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One for all tests of a process."""
+    """One for all tests of a module: beside its event loop a process can't test asyncio."""
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # A browser's event loop stays in its process; there asyncio can't be tested any more.
-    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+# Jobs that a shell has in the background ignore it, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -33,21 +32,21 @@ def _is_gone(pid: int) -> bool:
     return True
 
 
-def _no_children_are_left() -> bool:
-    with contextlib.suppress(ChildProcessError):
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        return False
-    return True
+def _children() -> set[str]:
+    """Of this process, those that other tests need too."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return {pid for one in lists for pid in one.read_text().split()}
 
 
 def test_both_outputs_the_exit_status_and_the_figures_are_told() -> None:
+    others = _children()
     ended = run_command(["sh", "-c", "echo out; echo err >&2; exit 3"])
     assert (ended.stdout.content, ended.stderr.content, ended.returncode) == (b"out\n", b"err\n", 3)
     assert ended.stdout.cut == 0
     assert not ended.is_timed_out
     assert ended.duration > 0
     assert ended.cpu_time is not None
-    assert _no_children_are_left()
+    assert _children() <= others
 
 
 def test_a_signal_is_a_negative_number() -> None:
@@ -90,7 +89,7 @@ def test_peak_memory_is_that_of_the_largest_of_its_processes() -> None:
 
 
 def test_a_timeout_kills_all_that_was_started(tmp_path: Path) -> None:
-    began = time.monotonic()
+    began, others = time.monotonic(), _children()
     pids = tmp_path / "pids"
     script = f"sleep 100 & echo $! > {pids}; echo $$ >> {pids}; echo begun; wait"
     ended = run_command(["sh", "-c", script], timeout=0.5)
@@ -99,7 +98,7 @@ def test_a_timeout_kills_all_that_was_started(tmp_path: Path) -> None:
     assert ended.stdout.content == b"begun\n"
     assert time.monotonic() - began < 50
     assert all(_is_gone(int(pid)) for pid in pids.read_text().split())
-    assert _no_children_are_left()
+    assert _children() <= others
 
 
 def test_a_timeout_ends_the_reading_of_a_pipe_that_a_daemon_holds(tmp_path: Path) -> None:
@@ -173,12 +172,12 @@ print(ended.stdout.content, ended.returncode, ended.cpu_time)
 
 
 def test_ctrl_c_kills_the_command_and_passes_on(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
+    pid, others = tmp_path / "pid", _children()
     threading.Thread(target=_interrupt_when_there, args=(pid,)).start()
     with pytest.raises(KeyboardInterrupt):
         run_command(["sh", "-c", f"echo $$ > {pid}.new; mv {pid}.new {pid}; sleep 100"])
     assert not _is_alive(int(pid.read_text()))
-    assert _no_children_are_left()
+    assert _children() <= others
 
 
 def _interrupt_when_there(path: Path) -> None:

@@ -27,6 +27,7 @@ from otel_kernel_trace import (
     KernelTraceSpanExporter,
     KernelTraceSpanProcessor,
     Trace,
+    metrics,
 )
 from otel_kernel_trace.suspicion import Suspicion, encode
 from tests.faults import small_disk
@@ -80,6 +81,8 @@ class Measured:
 def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
     """A ``MeterProvider`` as the program has set it, for this test alone."""
     measured = Measured()
+    for names in ("_agents", "_stages", "_tools"):  # of other tests in this process
+        monkeypatch.setattr(metrics, names, metrics._Names())
     monkeypatch.setattr(opentelemetry.metrics._internal, "_METER_PROVIDER", measured.provider)
     yield measured
     measured.provider.shutdown()

@@ -71,7 +71,7 @@ _TERMINATE: Final = "terminate called "
 
 
 class FaulthandlerParser(Parser):
-    """``Fatal Python error: Segmentation fault``, ``Timeout (0:00:18)!``, and the stack below, innermost first."""
+    """``Fatal Python error: Segmentation fault``, ``Timeout (0:00:18)!``, and the stack below it."""
 
     signs = ("Fatal Python error: ", "Timeout (")
     precedence = 2
