@@ -35,7 +35,7 @@ from otel_kernel_trace.reader import (
     spent,
 )
 from otel_kernel_trace.reader.lines import Line, LineReader, _line_of
-from otel_kernel_trace.reader.stages import difference_of, share_of
+from otel_kernel_trace.reader.stages import difference_of, is_compiling, share_of
 from otel_kernel_trace.resources import KernelResources
 from otel_kernel_trace.transfer import export_jsonl, import_file, merge
 
@@ -234,9 +234,10 @@ class TestTime:
     def test_compiling_is_what_stages_inside_actions_took_and_no_model(self) -> None:
         call = ModelCall("chat", 10, 20, "m", None, "", "t", "c", "1")
         task = _task(
-            _stage(1, 0, 30, 1),
+            _stage(1, 0, 30, 1, "compile"),
             _stage(2, 5, 25, "s1"),
-            _stage(3, 60, 70, 2),
+            _stage(3, 60, 70, 2, "lower_to_ttir"),
+            _stage(4, 35, 45, 1, "compare"),
             actions=(_action(1, 0, 50), _action(2, 50, 100, Agent.CODER)),
             calls=(call,),
         )
@@ -244,8 +245,32 @@ class TestTime:
         assert spent(task).total == 100
 
     def test_a_stage_around_actions_takes_what_they_leave(self) -> None:
-        task = _task(_stage(1, 0, 100), _stage(2, 30, 35, 1), actions=(_action(1, 20, 40),))
+        task = _task(
+            _stage(1, 0, 100, "", "build"), _stage(2, 30, 35, 1, "ptxas"), actions=(_action(1, 20, 40),)
+        )
         assert spent(replace(task, runs=((0, 120),))) == Spent(compile=85, verify=15, waiting=20)
+
+    @pytest.mark.parametrize(
+        ("name", "command", "is_so"),
+        [
+            ("compile", (), True),
+            ("lower_to_ttgir", (), True),
+            ("Build engine", (), True),
+            ("step 2", ("/opt/cuda/bin/nvcc", "-c"), True),
+            ("step 2", ("g++-12", "-c"), True),
+            ("compare", ("python", "compare.py"), False),
+            ("linked list", (), False),
+            ("run", (), False),
+        ],
+    )
+    def test_what_compiles_is_known_by_its_name_or_program(
+        self, name: str, command: tuple[str, ...], is_so: bool
+    ) -> None:
+        assert is_compiling(replace(_stage(1, 0, 1, 1, name), command=command)) is is_so
+
+    def test_another_stage_outside_of_actions_is_unaccounted(self) -> None:
+        task = _task(_stage(1, 0, 100, "", "autotune"), actions=(_action(1, 20, 40),))
+        assert spent(task) == Spent(verify=20, unaccounted=80)
 
     def test_stages_are_bars_of_their_steps(self) -> None:
         failed = replace(_stage(2, 2, 3, "s1", "lower"), error="exit status 1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
@@ -17,6 +18,7 @@ _Number = TypeVar("_Number", int, float)
 
 _MAX_DEPTH: Final = 64
 """Deeper stages are taken for ones at that depth: paths would grow with the square of it."""
+_MAX_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,19 @@ class StageChange:
     path: tuple[str, ...]
     before: StageTotals | None
     after: StageTotals | None
+
+
+_COMPILING: Final = re.compile(
+    r"compil|build|lower|code_?gen|assembl|(?<![a-z])(?:link(?:ing|er)?|jit|ptx(?:as)?|cubin|tt?g?ir|llir|mlir|llvm|nvcc|hipcc"
+    r"|gcc|g\+\+|c\+\+|cc|clang|ld|ninja|c?make|bisheng|trtexec)(?![a-z])",
+    re.IGNORECASE,
+)
+
+
+def is_compiling(stage: Stage) -> bool:
+    """Whether a stage makes a program out of a source, by its name or that of its command's program."""
+    program = re.split(r"[/\\]", stage.command[0])[-1] if stage.command else ""
+    return any(_COMPILING.search(name[:_MAX_NAME]) for name in (stage.name, program))
 
 
 def actions_around(task: Task) -> dict[SpanId, Action]:

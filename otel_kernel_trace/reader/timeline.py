@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from otel_kernel_trace.actions import Agent
 from otel_kernel_trace.reader.model import Action, Task, Tokens
-from otel_kernel_trace.reader.stages import actions_around
+from otel_kernel_trace.reader.stages import actions_around, is_compiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,15 @@ class Spent:
     model: int = 0
     """A model was asked."""
     compile: int = 0
-    """A stage was at work that compiled, ran or measured, and no model: one inside an action, a Verifier's
-    as well; and one that stands outside of all actions, as long as no action was at work."""
+    """A stage compiled (see :func:`~otel_kernel_trace.reader.stages.is_compiling`), and no model was asked:
+    one inside an action, or one outside of all as long as no action was at work."""
     verify: int = 0
-    """A Verifier was at work, and neither a model nor a stage inside an action."""
+    """A Verifier was at work, and neither a model was nor a compiler."""
     waiting: int = 0
     """No action was at work, and no stage."""
     unaccounted: int = 0
-    """Another agent was at work, and nothing says on what: its model's instrumentation is not there."""
+    """Another agent was at work, and nothing says on what: its model's instrumentation is not there; or
+    a stage outside of all actions that does not compile."""
 
     @property
     def total(self) -> int:
@@ -83,10 +84,14 @@ def spent(task: Task) -> Spent:
     around = actions_around(task)
     inner: list[tuple[int, int]] = []
     outer: list[tuple[int, int]] = []
+    strange: list[tuple[int, int]] = []
     for stage in task.stages:
         if stage.start is not None and stage.end is not None:
             is_inside = (stage.trace_id, stage.span_id) in around
-            (inner if is_inside else outer).append((stage.start, stage.end))
+            if is_compiling(stage):
+                (inner if is_inside else outer).append((stage.start, stage.end))
+            elif not is_inside:
+                strange.append((stage.start, stage.end))
     calls = [(c.start, c.end) for c in task.model_calls if c.start is not None and c.end is not None]
     verifiers = list(_times(task.actions, is_verifier=True))
     others = list(_times(task.actions, is_verifier=False))
@@ -97,10 +102,10 @@ def spent(task: Task) -> Spent:
     whole = [(min(s for s, _ in times), max(e for _, e in times)) for times in runs.values()]
     whole += [(start, end) for start, end in task.runs if end is not None]
     # Each has what those before it left.
-    model, compiling, verify, unaccounted, around_all, waiting = _lengths_left(
-        [calls, inner, verifiers, others, outer, whole]
+    model, compiling, verify, unaccounted, around_all, unknown, waiting = _lengths_left(
+        [calls, inner, verifiers, others, outer, strange, whole]
     )
-    return Spent(model, compiling + around_all, verify, waiting, unaccounted)
+    return Spent(model, compiling + around_all, verify, waiting, unaccounted + unknown)
 
 
 def cost_of(tokens_by_model: Iterable[tuple[str, Tokens]], prices: Mapping[str, Price]) -> float | None:

@@ -9,8 +9,8 @@ const SPENT = [
 ];
 const EXPLAINED = {
   model: "a model was asked",
-  compile: "a stage was at work: something was compiled, run or measured",
-  verify: "a Verifier was at work, outside of stages",
+  compile: "a stage compiled, by its name or its program's",
+  verify: "a Verifier was at work, and no compiler",
   waiting: "no action was at work, and no stage",
   unaccounted: "another agent was at work, and no model call tells on what",
 };
