@@ -210,7 +210,7 @@ function stagesNode(stages) {
           el(
             "tr",
             {},
-            head.map((text, at) => el("th", { class: at ? "num" : "", text })),
+            head.map((text, at) => el("th", { class: at && text !== "Share" ? "num" : "", text })),
           ),
         ),
         el("tbody", {}, rows),

@@ -50,6 +50,7 @@ const LANES = [
   ["coder", "Coder"],
   ["own", "Other"],
   ["verifier", "Verifier"],
+  ["stage", "Stages"],
   ["conductor", "Conductor"],
   ["model", "Model calls"],
 ];
@@ -74,6 +75,8 @@ class Timeline {
       for (const call of action.calls ?? [])
         add("model", call, Boolean(call.error), action.step, call.model || call.name);
     }
+    for (const stage of view.task.stages)
+      add("stage", stage, Boolean(stage.error), view.task.actions[stage.action]?.step ?? 0, stage.name);
     for (const call of view.task.calls) add("model", call, Boolean(call.error), 0, call.model || call.name);
     this.bars = bars;
     this.lanes = LANES.filter(([lane]) => bars.some((bar) => bar.lane === lane));
@@ -114,7 +117,7 @@ class Timeline {
       ctx.fillText(label, 0, middle);
       ctx.fillStyle = line;
       ctx.fillRect(left, middle + lane / 2 - 1, width - left, 1);
-      const own = colour(name === "model" ? "model" : name);
+      const own = colour(name === "stage" ? "compile" : name);
       for (const bar of this.bars) {
         if (bar.lane !== name) continue;
         const [from, to] = [this.x(bar.start), this.x(bar.end)];
