@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 Severity = Literal["error", "warning", "note"]
 """``error`` is a fatal one, too."""
@@ -25,19 +25,7 @@ Category = Literal[
 ]
 """What kind of thing is wrong, the same whoever says it."""
 
-CATEGORIES: Final[tuple[Category, ...]] = (
-    "syntax",
-    "undefined_name",
-    "type",
-    "shape",
-    "resource",
-    "numeric_mismatch",
-    "crash",
-    "timeout",
-    "out_of_memory",
-    "environment",
-    "other",
-)
+CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 
 
 @dataclass(frozen=True, slots=True)
