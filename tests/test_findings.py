@@ -222,6 +222,7 @@ def test_a_broken_kernel_is_followed_from_the_compiler_to_the_page(tmp_path: Pat
     (action,) = _actions(log_dir)
     (told,) = action.diagnostics
     assert (told.category, told.identifier, told.line) == ("undefined_name", "factor", 2)
+    pytest.importorskip("jinja2")
     page = tmp_path / "page.html"
     _run("report", log_dir, "-o", page)
     assert "factor" in json.dumps(page.read_text())
