@@ -12,7 +12,14 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace.actions import Agent, agent_of
-from otel_kernel_trace.attributes import DIAGNOSTIC, ERROR_LOG, LOG_DIR, OP_NAME, PART_PREFIX
+from otel_kernel_trace.attributes import (
+    DIAGNOSTIC,
+    ERROR_LOG,
+    LOG_DIR,
+    OP_NAME,
+    PART_PREFIX,
+    VERIFY_RESULT,
+)
 from otel_kernel_trace.busy import busy
 from otel_kernel_trace.findings import findings_in
 from otel_kernel_trace.forking import after_fork_in_child
@@ -352,9 +359,9 @@ class KernelTraceSpanExporter(SpanExporter):
 
 def _with_findings(span: ReadableSpan, record: Record) -> tuple[ReadableSpan, Record]:
     """A span and its record with what the texts tell, where whoever made the span has not said it."""
-    if record.is_pending:
-        return span, record
     error_log = record.parts.get(ERROR_LOG, "")
+    if record.is_pending or not (error_log or VERIFY_RESULT in record.attributes):
+        return span, record
     found = findings_in({**record.attributes, PART_PREFIX + ERROR_LOG: error_log})
     if found is None:
         return span, record

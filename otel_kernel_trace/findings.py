@@ -52,7 +52,7 @@ def findings_in(given: Mapping[str, AttributeValue]) -> Findings | None:
 
     Takes linear time, and never raises.
     """
-    if any(name in given for name in _FOUND):
+    if not (given.get(_ERROR_LOG) or attributes.VERIFY_RESULT in given) or any(n in given for n in _FOUND):
         return None
     try:
         return _found_in(given)
