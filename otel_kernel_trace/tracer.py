@@ -17,6 +17,7 @@ from opentelemetry.trace import Span
 from otel_kernel_trace import attributes
 from otel_kernel_trace.actions import ActionType, Agent, agent_of, check_of
 from otel_kernel_trace.current import CurrentTask, in_task, note_exception, work_under
+from otel_kernel_trace.findings import findings_in
 from otel_kernel_trace.forking import after_fork_in_child
 from otel_kernel_trace.levels import (
     LEVEL_VARIABLE,
@@ -536,12 +537,7 @@ def _check_of(action_type: str) -> str:
 
 def _tell_findings(span: Span) -> None:
     """Put on an action's span what its logs say, so that every exporter has it."""
-    given = whole_of(span)
-    if _ERROR_LOG not in given and attributes.VERIFY_RESULT not in given:
-        return
-    from otel_kernel_trace.findings import findings_in  # parsers are loaded for the first log
-
-    found = findings_in(given)
+    found = findings_in(whole_of(span))
     if found is not None:
         set_attributes(span, found.attributes)
         for event in found.events:

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_kernel_trace import KernelTracer, KernelTraceSpanExporter, Trace, configure, findings
+from otel_kernel_trace import KernelTracer, KernelTraceSpanExporter, Trace, configure, examination
 from otel_kernel_trace.diagnostics.telling import diagnostics_in
 from otel_kernel_trace.findings import findings_in
 from otel_kernel_trace.reader import Action, Outcome, Tree, compare, recurrences
@@ -205,7 +205,7 @@ def test_a_parser_that_breaks_costs_its_diagnostics_alone(
     def broken(log: str) -> None:
         raise RuntimeError("a parser's own fault")
 
-    monkeypatch.setattr(findings, "parse_diagnostics", broken)
+    monkeypatch.setattr(examination, "parse_diagnostics", broken)
     _by_hand(tmp_path, UNDEFINED)
     assert "a parser's own fault" in caplog.text
     assert next(tmp_path.rglob("*error_log.txt")).read_text() == UNDEFINED

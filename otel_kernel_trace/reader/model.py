@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from otel_kernel_trace.actions import Agent
-from otel_kernel_trace.assessment import Assessment
-from otel_kernel_trace.diagnostics.model import Diagnostic
-from otel_kernel_trace.resources import KernelResources
-from otel_kernel_trace.suspicion import Suspicion
+
+if TYPE_CHECKING:
+    from otel_kernel_trace.assessment import Assessment
+    from otel_kernel_trace.diagnostics.model import Diagnostic
+    from otel_kernel_trace.resources import KernelResources
+    from otel_kernel_trace.suspicion import Suspicion
 
 
 class Outcome(Enum):

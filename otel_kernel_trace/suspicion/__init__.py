@@ -13,7 +13,21 @@ lists. What they look for has been seen in the wild:
 - the AI CUDA Engineer, https://sakana.ai/ai-cuda-engineer/ (memory of the reference's output)
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from otel_kernel_trace.suspicion.model import KINDS, Kind, Suspicion, decode, encode
-from otel_kernel_trace.suspicion.rules import suspicions_of
+
+if TYPE_CHECKING:
+    from otel_kernel_trace.suspicion.rules import suspicions_of
 
 __all__ = ["KINDS", "Kind", "Suspicion", "decode", "encode", "suspicions_of"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "suspicions_of":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Rules take time to load, and who reads a tree needs none of them.
+    return import_module(f"{__name__}.rules").suspicions_of
