@@ -12,7 +12,9 @@ LONGEST: Final = 240
 """Characters of a signature's message."""
 
 _BETWEEN_WORDS: Final = re.compile(r"([\s'(),;=<>\[\]{}]+)")
-_VARYING: Final = re.compile(r"(?<!\w)(?:0x[0-9a-fA-F]+|[0-9a-f]{12,}(?!\w)|\d[\d.,]*(?:[eE][+-]?\d+)?)")
+_VARYING: Final = re.compile(
+    r"(?<!\w)(?:0x[0-9a-fA-F]+|[0-9a-f]{12,}(?!\w)|\d+(?:[.,]\d+)*\.?(?:[eE][+-]?\d+)?)"
+)
 """Addresses, hashes and numbers. What has begun as a number always matches, so nothing is looked at twice."""
 _TEMPORARY: Final = ("tmp", "cc", "torchinductor_")
 
