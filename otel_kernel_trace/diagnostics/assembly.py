@@ -75,6 +75,9 @@ def _recognised(chain: list[Finding], exception: Raised, found: list[Finding]) -
     if any(finding.tool == first.tool for finding in others):  # a kernel that calls another: Triton says both
         others[-1].note(f"then in {first.file or first.function}:{first.line}")
         return others
+    if first.message == first.code and causes:  # CompilationError alone: its cause says what is wrong
+        cause = causes[-1]
+        first.message, first.category, first.identifier = cause.message, cause.category, cause.identifier
     first.log_line = min(finding.log_line for finding in (exception, *causes))
     if first.file is None and first.line is None:
         first.file, first.line = exception.file, exception.line

@@ -63,7 +63,9 @@ class NumbaParser(Parser):
             error.file, error.line = place["file"], int(place["line"])
             self._error = None
             return False
-        if self._waited == 1 and (self._step or not error.message):
+        if _FAILED.match(text) and self._waited == 1:  # a kernel that calls another: once for each
+            self._waited = 0
+        elif self._waited == 1 and (self._step or not error.message):
             self._say(error, text.strip())
         elif text.startswith(("During: ", " >>> ")):
             error.note(text.strip())

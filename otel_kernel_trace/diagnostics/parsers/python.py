@@ -6,12 +6,13 @@ https://docs.python.org/3/library/traceback.html
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Final
 
 from otel_kernel_trace.diagnostics.exceptions import Said, exception_line
 from otel_kernel_trace.diagnostics.finding import Raised
 from otel_kernel_trace.diagnostics.frames import Frame, users
-from otel_kernel_trace.diagnostics.lines import Line
+from otel_kernel_trace.diagnostics.lines import LONGEST, Line
 from otel_kernel_trace.diagnostics.parser import Parser
 from otel_kernel_trace.diagnostics.wording import category_of, identifier_of
 
@@ -30,7 +31,12 @@ _BUILTIN: Final = re.compile(
 )
 _LOWER_CASE: Final = ("timeout", "error", "gaierror", "herror")
 _NAMED: Final = ("Error", "Exception")
-_PYTEST: Final = re.compile(r"(?P<file>[^\s:]{1,500}\.py):(?P<line>\d{1,9}): (?P<type>[A-Z]\w{1,100})$")
+_PYTEST: Final = re.compile(r"(?P<file>[^\s:]{1,500}\.py):(?P<line>\d{1,9}): (?P<type>[A-Z]\w{1,100})(?:$|:)")
+_PYTEST_FRAME: Final = re.compile(
+    r"(?P<file>[^\s:]{1,500}\.py):(?P<line>\d{1,9}): in (?P<function>.{1,500})$"
+)
+_PYTEST_FRAMES: Final = 100
+"""Frames of ``pytest --tb=short`` that are kept, the innermost."""
 _MESSAGE_LINES: Final = 2
 """Lines after one that names an exception in which another name belongs to its message."""
 _STRANGE_LINES: Final = 400
@@ -53,6 +59,7 @@ _WRAPPING: Final = (
     "compile failed",
     "failed to compile",
     "compilation error",
+    "compile error",
     "build failed",
     "failed to build",
     "failed to run",
@@ -98,7 +105,7 @@ class PythonParser(Parser):
     The column of a syntax error is that in the line as Python shows it, without its indentation.
     """
 
-    signs = (_HEAD, 'File "', "he above exception", *(f"{name}: " for name in _NAMED), ".py:")
+    signs = (_HEAD, 'File "', "he above exception", *(f"{name}: " for name in _NAMED), ".py:", "E   ")
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,6 +113,7 @@ class PythonParser(Parser):
         self._chain = 0
         self._link: str | None = None
         self._last: Raised | None = None
+        self._pytest: deque[Frame] = deque(maxlen=_PYTEST_FRAMES)
 
     def feed(self, line: Line) -> bool:
         text = line.text
@@ -114,11 +122,16 @@ class PythonParser(Parser):
             if head == 0 and self._open is not None and not self._open.frames and not self._open.margin:
                 self._open.begins = line.number  # the one before has not even begun
                 return True
+            if self._open is not None and self._open.frames and _names_an_exception(text[:head]):
+                self._open.strange = 0  # what TVM raises tells its own stack, then itself
+                return True
             self._cut()
             self._open = _begun(text[:head], line.number)
             return True
         if self._open is None:
             return self._between(line)
+        if self._open.tentative and line.log.startswith("E   ", line.start):
+            text = line.log[line.start + 4 : min(line.end, line.start + LONGEST)]  # with its indentation
         self._inside(self._open, text, line.number)
         return self._open is not None
 
@@ -142,17 +155,34 @@ class PythonParser(Parser):
         """An exception without its traceback, and where pytest says that it came from."""
         raised = exception_line(line.text)
         last = self._last
+        is_in_message = last is not None and 0 < line.number - last.raised_at <= _MESSAGE_LINES
         if raised is None:
             place = _PYTEST.match(line.text)
             if place is not None and last is not None and last.file is None and last.code == place["type"]:
                 last.file, last.line = place["file"], int(place["line"])
+            frame = _PYTEST_FRAME.match(line.text)
+            if frame is not None:
+                self._pytest.append(_frame(frame))
+            elif (
+                not is_in_message
+                and line.text.startswith("assert ")
+                and line.log.startswith("E ", line.start)
+            ):
+                self._told_by_pytest(Said("AssertionError", line.text.strip()), line)
             return
         is_named = (raised.type or "").endswith(_NAMED) and _is_exception(raised)
-        is_in_message = last is not None and 0 < line.number - last.raised_at <= _MESSAGE_LINES
         if is_in_message and not line.log.endswith("\n\n", 0, line.start):
             return
         if is_named and (raised.message or line.log.startswith("E ", line.start)):
-            self._raised(_Traceback(line.number, ""), raised, line.number)
+            self._told_by_pytest(raised, line)
+
+    def _told_by_pytest(self, raised: Said, line: Line) -> None:
+        """An exception by itself: with ``--tb=short`` its frames stand before it."""
+        traceback = _Traceback(line.number, "")
+        if line.log.startswith("E ", line.start):
+            traceback.frames.extend(self._pytest)
+        self._pytest.clear()
+        self._raised(traceback, raised, line.number)
 
     def _inside(self, traceback: _Traceback, text: str, number: int) -> None:
         body = traceback.body(text)
@@ -235,6 +265,11 @@ def _begun(before: str, number: int) -> _Traceback:
         return _Traceback(number, before[: -len("+ Exception Group ")] + "| ", is_group=True)
     is_margin = not before.strip() or before.endswith("| ")
     return _Traceback(number, before if is_margin else "")
+
+
+def _names_an_exception(before: str) -> bool:
+    raised = exception_line(before.rstrip())
+    return before.endswith(": ") and raised is not None and _is_exception(raised)
 
 
 def _frame(found: re.Match[str]) -> Frame:
