@@ -188,3 +188,127 @@ def test_a_real_compiler_is_understood(tmp_path: Path, options: list[str]) -> No
     assert (error.tool, error.category, error.identifier) == ("gcc", "undefined_name", "scale")
     assert (error.file, error.line, error.column) == ("kernel.cpp", 3, 10)
     assert [each.code for each in found if each.severity == "warning"] == ["-Wunused-variable"]
+
+
+SHORT_LOGS = {
+    "a program without main": (
+        "/usr/bin/ld: /usr/lib/x86_64-linux-gnu/Scrt1.o: in function `_start':\n"
+        "(.text+0x17): undefined reference to `main'\ncollect2: error: ld returned 1 exit status\n",
+        ("ld", "undefined_name", None, None, "main"),
+    ),
+    "gold": (
+        "/tmp/ccTXzNnG.o:link.cpp:function main: error: undefined reference to 'foo(int)'\n",
+        ("ld", "undefined_name", "link.cpp", None, "foo(int)"),
+    ),
+    "the assembler": (
+        "asm.cpp: Assembler messages:\nasm.cpp:1: Error: no such instruction: `bogus_instr %eax'\n",
+        ("as", "syntax", "asm.cpp", 1, None),
+    ),
+    "a compiler without memory": (
+        "cc1plus: out of memory allocating 65536 bytes after a total of 123456 bytes\n",
+        ("gcc", "out_of_memory", None, None, None),
+    ),
+    "a function's name behind what it returns": (
+        "a.cpp:1:24: error: redefinition of 'int f()'\n",
+        ("gcc", "other", "a.cpp", 1, "f"),
+    ),
+    "too few arguments": (
+        "a.cpp:1:44: error: too few arguments to function 'void g(int, int*)'\n",
+        ("gcc", "type", "a.cpp", 1, "g"),
+    ),
+    "bash": ("run.sh: line 3: nvcc: command not found\n", ("shell", "environment", None, None, "nvcc")),
+    "dash": ("/bin/sh: 1: nvcc: not found\n", ("shell", "environment", None, None, "nvcc")),
+    "an architecture that ptxas does not know": (
+        "ptxas fatal   : Value 'sm_100a' is not defined for option 'gpu-name'\n",
+        ("ptxas", "environment", None, None, "gpu-name"),
+    ),
+    "the CUDA samples' check": (
+        'CUDA error at main.cu:45 code=700(cudaErrorIllegalAddress) "cudaDeviceSynchronize()" \n',
+        ("cuda", "crash", "main.cu", 45, None),
+    ),
+    "the check that everybody copies": (
+        "GPUassert: an illegal memory access was encountered main.cu 45\n",
+        ("cuda", "crash", "main.cu", 45, None),
+    ),
+    "TensorRT without memory": (
+        "[11/20/2025-10:10:11] [E] Error[2]: [virtualMemoryBuffer.cpp::resizePhysical::140] Error Code 2: "
+        "OutOfMemory (no further information)\n",
+        ("tensorrt", "out_of_memory", "virtualMemoryBuffer.cpp", 140, None),
+    ),
+    "a worker that was killed": (
+        'Traceback (most recent call last):\n  File "a.py", line 6, in <module>\n    pool.submit(w)\n'
+        "concurrent.futures.process.BrokenProcessPool: "
+        "A process in the process pool was terminated abruptly while the future was running or pending.\n",
+        ("python", "crash", "a.py", 6, None),
+    ),
+    "a jitted function that calls another": (
+        "numba.core.errors.TypingError: Failed in nopython mode pipeline (step: nopython frontend)\n"
+        "Failed in nopython mode pipeline (step: nopython frontend)\n"
+        "NameError: name 'undefd' is not defined\nDuring: Pass nopython_type_inference\n\n"
+        'File "nb.py", line 6:\n',
+        ("numba", "undefined_name", "nb.py", 6, "undefd"),
+    ),
+    "Triton that names only the cause": (
+        'Traceback (most recent call last):\n  File "t.py", line 3, in arange\n'
+        "ValueError: arange's range must be a power of 2\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "t.py", line 30, in <module>\n'
+        "triton.compiler.errors.CompilationError: at 3:11:\ndef k(x, N: tl.constexpr):\n"
+        "    o = tl.arange(0, N)\n           ^\n",
+        ("triton", "shape", None, 3, None),
+    ),
+    "a stack of TVM's inside Python's": (
+        'Traceback (most recent call last):\n  File "t.py", line 40, in <module>\n    compile(f)\n'
+        '  File "/tilelang/src/layout_inference.cc", line 210, in tvm::tl::LayoutInferencer::run()\n'
+        "tvm.error.InternalError: Traceback (most recent call last):\n  0: tvm::tl::LayoutInferencer::run()\n"
+        "        at /tilelang/src/layout_inference.cc:210\n"
+        "InternalError: Check failed: (0) is false: Layout infer conflict between A_shared and B\n",
+        ("python", "other", "t.py", 40, None),
+    ),
+    "what wraps Inductor's compiler": (
+        "torch._inductor.exc.InductorError: CppCompileError: C++ compile error\n\nOutput:\n"
+        "/tmp/cabc.cpp:2:10: fatal error: omp.h: No such file or directory\n",
+        ("gcc", "environment", "/tmp/cabc.cpp", 2, "omp.h"),
+    ),
+    "pytest's short tracebacks": (
+        "t.py:8: in test_c\n    undefined_x\nE   NameError: name 'undefined_x' is not defined\n",
+        ("python", "undefined_name", "t.py", 8, "undefined_x"),
+    ),
+    "an assertion without a message, by pytest": (
+        ">       assert a == b\nE       assert [1, 2] == [1, 3]\nE         \n\nt.py:5: AssertionError\n",
+        ("python", "other", "t.py", 5, None),
+    ),
+    "a file that pytest can't read": (
+        'E     File "/w/t.py", line 1\nE       def f(:\nE             ^\nE   SyntaxError: invalid syntax\n',
+        ("python", "syntax", "/w/t.py", 1, None),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHORT_LOGS)
+def test_the_first_error_of_a_short_log(name: str) -> None:
+    text, expected = SHORT_LOGS[name]
+    error = first_error(parse_diagnostics(text))
+    assert error is not None
+    assert (error.tool, error.category, error.file, error.line, error.identifier) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mismatched elements: 0 / 100 (0%)\n",
+        "CUDA error: no error\n",
+        "terminate called 0 times\n",
+        "dataset: 12: item: not found\n",
+    ],
+)
+def test_what_only_looks_like_an_error_gives_nothing(text: str) -> None:
+    assert parse_diagnostics(text) == ()
+
+
+def test_a_number_before_a_comma_does_not_change_a_signature() -> None:
+    one, other = (
+        parse_diagnostics(f"AssertionError: \nNot equal to tolerance rtol={rtol}, atol=0\n")[0]
+        for rtol in ("0.001", "1e-07")
+    )
+    assert one.signature == other.signature

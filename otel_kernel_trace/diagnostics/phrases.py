@@ -32,7 +32,10 @@ BY_EXCEPTION: Final[dict[str, Category]] = {
 }
 
 BY_WORDS: Final[tuple[tuple[Category, tuple[str, ...]], ...]] = (
-    ("out_of_memory", ("out of memory", "unable to allocate", "memory exhausted", "std::bad_alloc")),
+    (
+        "out_of_memory",
+        ("out of memory", "unable to allocate", "outofmemory", "memory exhausted", "std::bad_alloc"),
+    ),
     (
         "resource",
         (
@@ -53,6 +56,7 @@ BY_WORDS: Final[tuple[tuple[Category, tuple[str, ...]], ...]] = (
             "not enough registers",
         ),
     ),
+    ("environment", ("is not defined for option",)),
     (
         "undefined_name",
         (
@@ -83,6 +87,7 @@ BY_WORDS: Final[tuple[tuple[Category, tuple[str, ...]], ...]] = (
             "no type named",
             "not found in namespace",
             "implicit declaration",
+            "used but not defined",
         ),
     ),
     (
@@ -120,6 +125,8 @@ BY_WORDS: Final[tuple[tuple[Category, tuple[str, ...]], ...]] = (
             "could not find a configuration",
             "could not find nvcc",
             "unsupported .version",
+            "cannot find compiler",
+            "by not providing 'find",
         ),
     ),
     ("timeout", ("timed out", "time limit", "timeout")),
@@ -211,6 +218,7 @@ BY_WORDS: Final[tuple[tuple[Category, tuple[str, ...]], ...]] = (
             "argument of type",
             "expression must have",
             "type mismatch",
+            "expected scalar type",
             "mismatched types",
             "wrong type",
             "operand type",
@@ -246,6 +254,7 @@ BY_WORDS: Final[tuple[tuple[Category, tuple[str, ...]], ...]] = (
             "segmentation fault",
             "segmentation violation",
             "died due to signal",
+            "terminated abruptly",
             "internal compiler error",
             "internal error",
             "killed signal",

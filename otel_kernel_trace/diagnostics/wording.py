@@ -92,6 +92,7 @@ _BARE: Final = re.compile(r"(\w{1,200}) is not defined")
 _SYMBOL: Final = re.compile(r"undefined symbol: ([^\s:,']{1,500})")
 _MISSING: Final = re.compile(r"([^\s:'][^:']{0,300}): No such file or directory")
 _FILE: Final = ("source file ", "can't open file ", "or directory: ")
+_FUNCTION: Final = re.compile(r"[~\w:]+")
 _NAME: Final = re.compile(r"operator ?[^\s\w(]{1,3}|[~\w:$.@+-]+|[^\s\w()]{1,3}$")
 
 
@@ -162,6 +163,9 @@ def _names(before: str) -> bool:
 
 
 def _bare_name(quoted: str) -> str:
-    """``add(int, int)`` is ``add``; ``operator+`` stays."""
+    """``add(int, int)`` and ``void add(int)`` are ``add``; ``operator+`` stays."""
+    returned, blank, name = quoted.partition("(")[0].rpartition(" ")
+    if blank and "(" in quoted and returned != "operator" and _FUNCTION.fullmatch(name.lstrip("*&")):
+        return name.lstrip("*&")
     found = _NAME.match(quoted)
     return found.group() if found is not None else quoted

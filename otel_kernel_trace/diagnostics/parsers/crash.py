@@ -67,7 +67,7 @@ _HEAP: Final = re.compile(
     r"|corrupted size vs|munmap_chunk\(\)|\*\*\* stack smashing detected"
     r"|corrupted double-linked list|realloc\(\): invalid)"
 )
-_TERMINATE: Final = "terminate called "
+_TERMINATE: Final = ("terminate called after ", "terminate called without ", "terminate called recursively")
 
 
 class FaulthandlerParser(Parser):
@@ -128,7 +128,7 @@ class CrashParser(Parser):
         "ignal",
         "*** SIG",
         ": Assertion ",
-        _TERMINATE,
+        *_TERMINATE,
         "what():",
         "free()",
         "double free",

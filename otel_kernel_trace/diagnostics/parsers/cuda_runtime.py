@@ -11,6 +11,7 @@ from typing import Final
 from otel_kernel_trace.diagnostics.exceptions import said
 from otel_kernel_trace.diagnostics.finding import Finding
 from otel_kernel_trace.diagnostics.lines import Line
+from otel_kernel_trace.diagnostics.model import Category
 from otel_kernel_trace.diagnostics.parser import Parser
 from otel_kernel_trace.diagnostics.wording import category_of
 
@@ -30,10 +31,30 @@ _CODE: Final = re.compile(
 )
 
 
+_BY_CODE: Final[dict[str, Category]] = {
+    "cudaErrorIllegalAddress": "crash",
+    "cudaErrorMisalignedAddress": "crash",
+    "cudaErrorLaunchFailure": "crash",
+    "cudaErrorAssert": "crash",
+    "cudaErrorIllegalInstruction": "crash",
+    "cudaErrorMemoryAllocation": "out_of_memory",
+    "cudaErrorLaunchOutOfResources": "resource",
+    "cudaErrorLaunchTimeout": "timeout",
+    "cudaErrorNoDevice": "environment",
+    "cudaErrorInsufficientDriver": "environment",
+    "cudaErrorNoKernelImageForDevice": "environment",
+}
+_CHECKED: Final = re.compile(
+    r"(?:CUDA error at (?P<file>[^\s:]{1,500}):(?P<line>\d{1,9}) code=\d{1,5}\((?P<code>\w{1,80})\) .*"
+    r"|GPUassert: (?P<said>[^\n]{1,300}) (?P<said_file>\S{1,500}) (?P<said_line>\d{1,9})$)"
+)
+"""``checkCudaErrors`` of the CUDA samples, and the macro that everybody copies."""
+
+
 class CudaRuntimeParser(Parser):
     """``RuntimeError: CUDA error: an illegal memory access …``, and assertions in device code."""
 
-    signs = (" error: ", "CUDA error", "Error: ", "Triton Error [", ", thread: [")
+    signs = (" error: ", "CUDA error", "GPUassert: ", "Error: ", "Triton Error [", ", thread: [")
     precedence = 2
 
     def __init__(self) -> None:
@@ -46,10 +67,14 @@ class CudaRuntimeParser(Parser):
         if asserted is not None:
             self._assertion(asserted, line.number)
             return False
+        checked = _CHECKED.match(line.text)
+        if checked is not None:
+            self._checked(checked, line)
+            return False
         stated = said(line.text.removeprefix("what():"))
         found = _SAYS.match(stated.message)
         message = (found["message"] or found["said"] or "").strip() if found is not None else ""
-        if found is None or not message or "out of memory" in message:
+        if found is None or not message or "out of memory" in message or message.startswith("no error"):
             return False
         code = _CODE.search(message)
         category = category_of(message)
@@ -70,6 +95,22 @@ class CudaRuntimeParser(Parser):
             )
         )
         return False
+
+    def _checked(self, found: re.Match[str], line: Line) -> None:
+        code = found["code"]
+        message = found["said"] or code
+        self.findings.append(
+            Finding(
+                "cuda",
+                "error",
+                _BY_CODE.get(code, "other") if code else category_of(message),
+                message,
+                line.number,
+                file=found["file"] or found["said_file"],
+                line=int(found["line"] or found["said_line"]),
+                code=code,
+            )
+        )
 
     def _assertion(self, found: re.Match[str], number: int) -> None:
         """Every thread that fails says so: of the same assertion one is kept, and how many they were."""

@@ -19,8 +19,12 @@ _LINKER: Final = re.compile(
 )
 _IN_FUNCTION: Final = re.compile(r"in function [`'‘\"](?P<function>[^\n]{1,1000})['’\"]:$")
 _UNDEFINED: Final = re.compile(
-    r"(?P<file>[^:()\n]{1,500})(?::(?:\([^()\n]{1,200}\)|(?P<line>\d{1,9})))?: "
+    r"(?:(?P<file>[^:()\n]{1,500})(?::(?:\([^()\n]{1,200}\)|(?P<line>\d{1,9})))?|\([^()\n]{1,200}\)): "
     r"(?P<message>(?:undefined reference to|multiple definition of|warning: |relocation ).*)"
+)
+_GOLD: Final = re.compile(
+    r"[^:\n]{1,500}\.o:(?P<file>[^:\n]{1,500}):function (?P<function>[^\n]{1,1000}?): error: "
+    r"(?P<message>(?:undefined reference to|multiple definition of) .*)"
 )
 _SEVERITY: Final = re.compile(r"(?P<kind>fatal error|error|warning|fatal): ")
 _REFERENCED: Final = re.compile(
@@ -73,8 +77,15 @@ class LinkerParser(Parser):
             self._function = in_function["function"]
             return False
         located = _UNDEFINED.match(text)
-        if located is not None:
-            self._found(located["message"], line, located["file"].rpartition(": ")[2], located["line"])
+        gold = _GOLD.match(text) if located is None else None
+        if (
+            located is not None
+        ):  # of an object without debugging information, crt1.o, only the section is told
+            file = located["file"]
+            self._found(located["message"], line, file and file.rpartition(": ")[2], located["line"])
+        elif gold is not None:
+            self._function = gold["function"]
+            self._found(gold["message"], line, gold["file"], None)
         elif linker is not None:
             self._function = None
             self._bare(text, linker["linker"], line)

@@ -22,7 +22,7 @@ _SAYS: Final = re.compile(
     r"|std::bad_alloc|OOM when allocating|Memory allocation failed|virtual memory exhausted"
     r"|cannot allocate memory|CUDA_ERROR_OUT_OF_MEMORY"
     r"|cudaErrorMemoryAllocation|out of memory|ACL_ERROR_RT_MEMORY_ALLOCATION"
-    r"|Triton Error \[CUDA\]: out of memory)"
+    r"|Triton Error \[CUDA\]: out of memory|cc1(?:plus)?: out of memory allocating)"
 )
 _SIZE: Final = re.compile(
     r"(?:allocate|allocating|requested|allocate memory: you tried to allocate) (?:an? )?"
@@ -75,6 +75,8 @@ def _tool(text: str) -> str:
         ("numpy", "numpy"),
         ("Killed process", "linux"),
         ("bad_alloc", "c++"),
+        ("cc1", "gcc"),
+        ("virtual memory exhausted", "gcc"),
     ):
         if word in text:
             return tool

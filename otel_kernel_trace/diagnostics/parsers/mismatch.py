@@ -84,7 +84,7 @@ class MismatchParser(Parser):
         elements = _ELEMENTS.match(text)
         if tool is not None and self._report is None:
             self._begin(tool, text, line)
-        elif elements is not None and self._report is None:
+        elif elements is not None and self._report is None and int(elements["mismatched"]):
             self._begin("numpy", text, line)
         if self._report is None:
             return

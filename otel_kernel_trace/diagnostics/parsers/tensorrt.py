@@ -25,6 +25,7 @@ _PLACE: Final = re.compile(
     r"(?:(?:Error)?\[?\d{1,4}\]?: )?(?:\[(?P<file>[\w./+-]{1,200}\.\w{1,5})::"
     r"(?P<function>[\w:~<>]{1,200})::(?P<line>\d{1,9})\] )?"
 )
+_NOTHING: Final = "no further information"
 _NODE: Final = re.compile(
     r"(?:for node|[Nn]ode:|for [Ll]ayer|[Ll]ayer:|for tensor|[Tt]ensor:) "
     r"(?P<name>\{[^\n]{1,500}\}|[^\s,]{1,300})"
@@ -57,7 +58,8 @@ class TensorRtParser(Parser):
         text = message[place.end() :] or message
         code = _CODE.match(text)
         if code is not None:
-            text = _inner(text[code.end() :])
+            kind, text = text[code.end() :], _inner(text[code.end() :])
+            text = kind if text == _NOTHING else text
         node = _NODE.search(text)
         self.findings.append(
             Finding(
