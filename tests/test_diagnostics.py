@@ -235,6 +235,15 @@ SHORT_LOGS = {
         "OutOfMemory (no further information)\n",
         ("tensorrt", "out_of_memory", "virtualMemoryBuffer.cpp", 140, None),
     ),
+    "a C++ program without memory": (
+        "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n",
+        ("c++", "out_of_memory", None, None, None),
+    ),
+    "a data race": (
+        "WARNING: ThreadSanitizer: data race (pid=5060)\n  Read of size 4 at 0x556cb16fd054 by thread T2:\n"
+        "    #0 f /w/race.c:2 (race+0x11d0)\n\n  Previous write of size 4 at 0x556cb16fd054 by thread T1:\n",
+        ("tsan", "crash", "/w/race.c", 2, None),
+    ),
     "a worker that was killed": (
         'Traceback (most recent call last):\n  File "a.py", line 6, in <module>\n    pool.submit(w)\n'
         "concurrent.futures.process.BrokenProcessPool: "

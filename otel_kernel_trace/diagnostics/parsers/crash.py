@@ -14,6 +14,7 @@ from otel_kernel_trace.diagnostics.finding import Finding
 from otel_kernel_trace.diagnostics.frames import Frame, users
 from otel_kernel_trace.diagnostics.lines import Line
 from otel_kernel_trace.diagnostics.parser import Parser
+from otel_kernel_trace.diagnostics.wording import category_of
 
 _FATAL: Final = re.compile(r"Fatal Python error: (?P<message>.*)")
 _TIMEOUT: Final = re.compile(
@@ -156,6 +157,8 @@ class CrashParser(Parser):
         elif "what():" in text and self._terminated is not None:  # whoever knows what it says has it
             self._terminated.message = said(text).message or self._terminated.message
             self._terminated.log_line = line.number
+            if category_of(self._terminated.message) == "out_of_memory":
+                self._terminated.category = "out_of_memory"
         elif _HEAP.match(text):
             self._crash(text, "SIGABRT", line.number)
         else:

@@ -32,7 +32,9 @@ _NOT_THEIRS: Final = (
     "../nptl/",
 )
 _TOOLS: Final = {"Address": "asan", "HWAddress": "hwasan", "Leak": "lsan", "Memory": "msan", "Thread": "tsan"}
-_AT: Final = re.compile(r" (?:on address |at pc |\(pc |at 0x)")
+_IN_MODULE: Final = re.compile(r" \([^()\s]{1,500}\+0x[0-9a-fA-F]{1,16}\)(?: \(BuildId: \w{1,80}\))?$")
+"""What ThreadSanitizer writes behind a place."""
+_AT: Final = re.compile(r" (?:on address |at pc |\(pc |\(pid=|at 0x)")
 _FRAMES: Final = 60
 """Lines of a report in which the place is looked for."""
 
@@ -52,7 +54,7 @@ class SanitizerParser(Parser):
         found = _REPORT.match(line.text)
         if found is not None:
             kind = _AT.split(found["message"], maxsplit=1)[0].strip()
-            message = re.split(r" at pc | \(pc ", found["message"], maxsplit=1)[0].strip()
+            message = re.split(r" at pc | \(pc | \(pid=", found["message"], maxsplit=1)[0].strip()
             self._report = Finding(
                 _TOOLS[found["name"]], "error", "crash", message, line.number, code=kind or None
             )
@@ -100,6 +102,9 @@ class SanitizerParser(Parser):
     def _frame(self, report: Finding, rest: str) -> None:
         if report.line is not None:
             return
+        in_module = _IN_MODULE.search(rest)
+        if in_module is not None:
+            rest = rest[: in_module.start()]
         function, _, last = rest.rpartition(" ")
         place = _PLACE.match(last)
         if place is None or any(part in place["file"] for part in _NOT_THEIRS):
