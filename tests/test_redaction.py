@@ -31,6 +31,7 @@ from otel_kernel_trace import (
     RedactingSpanExporter,
     Redactor,
     Trace,
+    TracingLogger,
     configure,
     live,
 )
@@ -400,6 +401,59 @@ def test_nothing_of_it_stays_with_spans_that_are_gone(tmp_path: Path, sent: InMe
     sent.clear()
     del tracer
     assert len(live._live) <= before + 1
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f'mla.cu(10): error: identifier "sk-proj-9{BODY}" is undefined',  # numbers become # in signatures
+        f"x.c:1:2: error: {'w' * 215} {SECRET}",  # … which are cut
+        f"x.c:1:2: error: {'w' * 1980} {SECRET}",  # as messages are
+        f"x.c:1:2: error: {'w' * 1980} https://user:{BODY}@example.com",
+    ],
+)
+def test_what_was_made_of_a_log_has_none_either(tmp_path: Path, sent: InMemorySpanExporter, log: str) -> None:
+    with (
+        _provider(tmp_path, sent) as provider,
+        KernelTracer("swish", "1", provider) as tracer,
+        tracer.verifier() as check,
+    ):
+        check.record(False, log)
+    assert _leaks_below(tmp_path) == []
+    assert _leaks(_told(sent.get_finished_spans())) == []
+
+
+def test_a_word_of_ones_own_is_not_cut_in_two_by_what_is_made_of_a_log(tmp_path: Path) -> None:
+    exporter = KernelTraceSpanExporter(tmp_path, redact=Redactor(words=[BODY]))
+    with (
+        provider_of(exporter) as provider,
+        KernelTracer("swish", "1", provider) as tracer,
+        tracer.verifier() as check,
+    ):
+        check.record(False, f"x.c:1:2: error: {'w' * 215} {BODY}")
+    assert _leaks_below(tmp_path) == []
+
+
+def test_a_private_key_that_a_builder_says_line_by_line(tmp_path: Path, sent: InMemorySpanExporter) -> None:
+    logger = TracingLogger()
+    with (
+        _provider(tmp_path, sent) as provider,
+        KernelTracer("swish", "1", provider) as tracer,
+        tracer.verifier(),
+        tracer.stage("build"),
+    ):
+        for line in ("-----BEGIN PRIVATE KEY-----", BODY * 2, "-----END PRIVATE KEY-----"):
+            logger.error(line)
+    assert _leaks_below(tmp_path) == []
+    assert _leaks(_told(sent.get_finished_spans())) == []
+
+
+@pytest.mark.parametrize("option", ["--token", "--key", "--hub-token", "--passphrase"])
+def test_what_follows_an_option_of_a_command(tmp_path: Path, sent: InMemorySpanExporter, option: str) -> None:
+    with _provider(tmp_path, sent) as provider, KernelTracer("swish", "1", provider) as tracer:
+        tracer.run(["true", option, BODY, "-c"])
+    assert _leaks_below(tmp_path) == []
+    assert _leaks(_told(sent.get_finished_spans())) == []
 
 
 # --- The audit ---------------------------------------------------------------------------------------

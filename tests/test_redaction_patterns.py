@@ -224,6 +224,13 @@ def test_one_of_which_the_end_is_missing(lines: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("prefix", ["[E] ", "  12 | "])
+def test_one_in_the_lines_of_a_log(prefix: str) -> None:
+    lines = PEM.split("\n")
+    text = "\n".join(prefix + line for line in lines)
+    assert not any(line and line in _redactor.redact(text).text for line in lines[1:-1])
+
+
 def test_one_of_which_the_beginning_is_missing() -> None:
     assert _redactor.redact(PEM[60:]).text == "[redacted:private_key]"
 

@@ -214,12 +214,13 @@ _NAMED: Final = (
 _PRIVATE: Final = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?:-----)?"
 _PRIVATE_KEYS: Final = (
     # Where the end is missing, up to what can't be of a key. Not quotes: one may end a JSON string.
+    # Its lines may be those of a log, [E] MIIE…, or have numbers, 12 | MIIE….
     Rule(
         "private_key",
         ("-----BEGIN ",),
         re.compile(
             rf"(?P<secret>-----BEGIN {_PRIVATE}"
-            rf"(?:[A-Za-z0-9+/=\s:,.]|\\{{1,7}}[nrt]|-(?!----)){{0,32768}}(?:-----END {_PRIVATE})?)"
+            rf"(?:[A-Za-z0-9+/=\s:,.\[\]|]|\\{{1,7}}[nrt]|-(?!----)){{0,32768}}(?:-----END {_PRIVATE})?)"
         ),
     ),
     # Where the beginning is.
@@ -280,3 +281,14 @@ _SECRET_NAME: Final = re.compile(
 def is_secret_name(name: str) -> bool:
     """Whether what has this name, an attribute, a field or an option, is a secret whatever it looks like."""
     return _SECRET_NAME.search(name[-64:]) is not None
+
+
+_SECRET_OPTION: Final = re.compile(
+    r"--(?:[a-z0-9]{1,16}-){0,3}(?:passw(?:or)?d|passphrase|secret|token|key)", re.IGNORECASE
+)
+
+
+@lru_cache(1024)
+def is_secret_option(word: str) -> bool:
+    """Whether what follows this word of a command line is a secret, as in a text."""
+    return _SECRET_OPTION.fullmatch(word) is not None

@@ -144,6 +144,15 @@ class Redactor:
         except Exception:  # noqa: BLE001 - whatever it was, the text is not to go on as it is
             return Redacted(marker(FAILED), {FAILED: 1})
 
+    def secrets_in(self, text: str) -> Mapping[str, str]:
+        """The secrets themselves, and of which kind each is.
+
+        Args:
+            text: of which :meth:`redact` says that it has some.
+        """
+        plain = _without_escapes(text)
+        return {plain[start:end]: kind for start, end, kind in self._found(plain, False)}
+
     def _replaced(self, text: str, found: list[_Span]) -> Redacted:
         """A text with markers in place of what was found, and of what was hidden by what it was joined to."""
         counts: dict[str, int] = {}

@@ -20,7 +20,8 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace.attributes import REDACTED
 from otel_kernel_trace.recent import Recent
 from otel_kernel_trace.record import with_dropped
-from otel_kernel_trace.redaction.patterns import is_secret_name
+from otel_kernel_trace.redaction.echoes import Echoes, is_derived, may_be_cut
+from otel_kernel_trace.redaction.patterns import is_secret_name, is_secret_option
 from otel_kernel_trace.redaction.redactor import FAILED, Redactor, marker
 
 _MAX_DEPTH: Final = 64
@@ -111,6 +112,7 @@ class SpanRedactor:
             self._resource(before.resource, found),
             None if before.scope is None else self._scope(before.scope, found),
         )
+        after = self._without_echoes(after, found)
         is_same = all(new is old for new, old in zip(after, before, strict=True))
         return (None if is_same else after), found
 
@@ -129,7 +131,7 @@ class SpanRedactor:
                 text = cast("str", value)
                 if kept is name and limit is None and known(text):
                     continue
-                result = redact(text, is_cut=len(text) == limit)
+                result = redact(text, is_cut=len(text) == limit or may_be_cut(name, text))
                 clean = result.text
                 if result.counts:
                     found.texts.append(Unredacted(where + name, text, result.counts))
@@ -167,8 +169,10 @@ class SpanRedactor:
         if value is None or isinstance(value, (bool, int, float)):
             return value
         if isinstance(value, str):
-            if value and is_secret_name(name) and value != marker(_NAMED):
-                found.texts.append(Unredacted(where, str.__str__(value), {_NAMED: 1}))
+            is_secret = is_secret_name(name) or is_secret_option(name)
+            if value and is_secret and value != marker(_NAMED):
+                text = str.__str__(value)
+                found.texts.append(Unredacted(where, text, {_NAMED: 1}))
                 return marker(_NAMED)
             return self.text(value, where, found)
         if isinstance(value, bytes):
@@ -193,6 +197,21 @@ class SpanRedactor:
         text = str(value)
         clean = self.text(text, where, found)
         return value if clean is text else clean
+
+    def _without_echoes(self, parts: Parts, found: Secrets) -> Parts:
+        """Without what is left of secrets in texts that were made of those that had them."""
+        told = (parts.attributes, *(event.attributes or {} for event in parts.events))
+        if not found.texts or not any(is_derived(name) for given in told for name in given):
+            return parts
+        secrets: dict[str, str] = {}
+        for text in found.texts:
+            secrets.update(self.redactor.secrets_in(text.text) or {text.text: next(iter(text.counts))})
+        echoes = Echoes(secrets)
+        clean = _unechoed(parts.attributes, echoes, found, "")
+        return parts._replace(
+            attributes=clean,
+            events=self._items(parts.events, found, lambda event, _: _event_unechoed(event, echoes, found)),
+        )
 
     def _items(
         self,
@@ -246,6 +265,34 @@ class SpanRedactor:
             known = self._scopes.put(id(scope), (scope, new, own))
             found.texts += own.texts
         return known[1]
+
+
+def _event_unechoed(event: Event, echoes: Echoes, found: Secrets) -> Event:
+    given = event.attributes or {}
+    clean = _unechoed(given, echoes, found, f"event {event.name}: ")
+    return event if clean is given else Event(event.name, clean, event.timestamp)
+
+
+def _unechoed(
+    given: Mapping[str, AttributeValue], echoes: Echoes, found: Secrets, where: str
+) -> Mapping[str, AttributeValue]:
+    changed: dict[str, AttributeValue] = {}
+    for name, value in given.items():
+        if not is_derived(name):
+            continue
+        texts = (value,) if isinstance(value, str) else value
+        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+            continue
+        clean = []
+        for text in map(str, texts):
+            without, counts = echoes.taken_out(text)
+            clean.append(without)
+            if counts:
+                found.texts.append(Unredacted(where + name, text, counts))
+                changed[name] = value
+        if name in changed:
+            changed[name] = clean[0] if isinstance(value, str) else tuple(clean)
+    return {**given, **changed} if changed else given
 
 
 def _is_same(fields: Mapping[str, AttributeValue], value: Mapping[str, AttributeValue]) -> bool:
