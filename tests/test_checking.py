@@ -518,6 +518,20 @@ class TestRules:
         with pytest.raises(RulesError, match=re.escape("[cost] total needs prices, and none are given")):
             check_log_health(tmp_path, {"cost": {"total": 1}})
 
+    def test_that_is_told_with_the_line_of_the_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "rules.toml"
+        path.write_text("[speedup]\nminimum = 1\nmay_fall = 0.1\n")
+        with pytest.raises(RulesError, match=re.escape(f"{path}:3: [speedup] may_fall compares")):
+            check_log_health(tmp_path, path)
+
+    def test_a_name_with_line_breaks_is_told_in_one_line(self) -> None:
+        with pytest.raises(RulesError) as raised:
+            check_log_health("", {"a\n::error::b": {}})
+        assert "\n" not in str(raised.value)
+        with pytest.raises(RulesError) as raised:
+            check_log_health("", {"tasks": {"a\n::error::b": 1}})
+        assert "\n" not in str(raised.value)
+
     @given(
         st.recursive(
             st.none() | st.booleans() | st.floats() | st.text() | st.integers(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from otel_kernel_trace import KernelTraceSpanExporter, Redactor, Trace, configure
+from otel_kernel_trace import ActionType, KernelTraceSpanExporter, Redactor, Trace, configure
 from otel_kernel_trace.configuration import attach
 from otel_kernel_trace.settings import read_settings
 from tests.spans import action_span
@@ -176,3 +177,15 @@ def test_what_was_found_is_a_metric(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     }
     assert found == dict(exporter.redactions.secrets) == {"password": 2, "email": 1}
     provider.shutdown()
+
+
+def test_a_pipe_that_nobody_writes_to_is_no_file_of_rules(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "rules.toml")
+    monkeypatch.setenv("OTEL_EXPORTER_KERNEL_TRACE_REDACT", str(tmp_path / "rules.toml"))
+    trace = Trace("swish", "1", tmp_path / "logs")
+    trace.insert_designer_or_coder_record("password=hunter2", "", "", ActionType.DO_CODER)
+    trace.close()
+    [result] = (tmp_path / "logs" / "swish").glob("*_result.txt")
+    assert result.read_text() == "password=[redacted:password]"

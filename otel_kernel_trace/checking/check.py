@@ -13,7 +13,7 @@ from otel_kernel_trace.attributes import ERROR_LOG, PROMPT, REASONING, RESULT
 from otel_kernel_trace.checking.context import Context, Searched, TaskKey
 from otel_kernel_trace.checking.health import Health
 from otel_kernel_trace.checking.judging import judge
-from otel_kernel_trace.checking.rules import Rule, RulesError, rules_in
+from otel_kernel_trace.checking.rules import Rule, RulesError, place_of, rules_in
 from otel_kernel_trace.checking.searching import Log, Search
 from otel_kernel_trace.fingerprint.document import fingerprints_in
 from otel_kernel_trace.fingerprint.fingerprint import Fingerprint, fingerprint_of, fingerprint_of_build
@@ -72,10 +72,11 @@ def check_log_health(
     """
     read = _rules(rules)
     for rule in read:
+        place = "" if isinstance(rules, Mapping) else place_of(os.fspath(rules), rule.line) + ": "
         if rule.needs_baseline and baseline is None:
-            raise RulesError(f"[{rule.table}] {rule.key} compares, and no baseline is given")
+            raise RulesError(f"{place}[{rule.table}] {rule.key} compares, and no baseline is given")
         if rule.table == "cost" and prices is None:
-            raise RulesError(f"[cost] {rule.key} needs prices, and none are given")
+            raise RulesError(f"{place}[cost] {rule.key} needs prices, and none are given")
     wanted = [rule for rule in read if rule.table == "messages"]
     tasks, searched = _now(log, wanted)
     before = [] if baseline is None else _before(baseline)

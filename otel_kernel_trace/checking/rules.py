@@ -240,7 +240,12 @@ def _unknown(name: str, known: Mapping[str, object]) -> str:
 
 
 def _wrong(source: str, line: int, place: str, why: str) -> str:
-    return f"{source}{f':{line}' if line else ''}: {place}: {why}"
+    return f"{place_of(source, line)}: {place}: {why}"
+
+
+def place_of(source: str, line: int) -> str:
+    """Where a rule stands, as ``rules.toml:7``."""
+    return f"{source}:{line}" if line else source
 
 
 def _line_of(text: str, table: str, number: int, key: str | None) -> int:
@@ -263,4 +268,5 @@ def _line_of(text: str, table: str, number: int, key: str | None) -> int:
 
 
 def _cut(text: str) -> str:
+    text = text if text.isprintable() else repr(text)  # a key of TOML may have line breaks
     return text if len(text) <= 80 else text[:79] + "…"

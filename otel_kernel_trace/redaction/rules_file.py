@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import stat
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,6 +53,8 @@ def read_rules(path: str) -> Rules:
         ValueError: it can't be read, or is not of that form; the message says why.
     """
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError("it is no file")  # to read a pipe may take for ever
         with open(path, "rb") as file:
             content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
