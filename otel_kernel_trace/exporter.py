@@ -227,6 +227,8 @@ class KernelTraceSpanExporter(SpanExporter):
         Raises:
             OSError: the tree can't be read or written.
         """
+        if self._levels.highest is Level.OFF:
+            return None
         with busy:
             return self._recorder.steps.keep(self._name(op_name), self._name(task_id), run, steps)
 

@@ -87,7 +87,9 @@ def note_at_level(
     names, level = _around(span)
     level = min(level, at.of(STAGE, *names) if is_stage else at.of(*names), level_in(given))
     failed = span.status.status_code is StatusCode.ERROR
-    if level < when_done(component, failed=failed):
+    # What a builder said has a level of its own, and its lines here are those that this keeps.
+    has_lines = level > Level.OFF and any(event.name == attributes.BUILDER for event in span.events)
+    if level < when_done(component, failed=failed) and not has_lines:
         return None
     return {**kept(component, level, given, failed=failed), **marked(level)}
 

@@ -28,7 +28,7 @@ from typing import Final, TypeVar
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
-from otel_kernel_trace.actions import Agent, agent_of
+from otel_kernel_trace.actions import ActionType, Agent, agent_of
 
 LEVEL_VARIABLE: Final = "KERNEL_TRACE_LEVEL"
 
@@ -160,6 +160,12 @@ _EXPECTED: Final = (
 )
 
 
+_KNOWN: Final = frozenset(
+    name.casefold() for name in (*(agent.value for agent in Agent), *ActionType.__members__, STAGE, BUILDER)
+)
+"""Components that may stand alone; a program's own agents have to be given a level."""
+
+
 @lru_cache(maxsize=64)
 def parse(text: str) -> tuple[Levels, tuple[str, ...]]:
     """The levels that directives set, and the directives that can't be. Never raises; linear time."""
@@ -173,12 +179,16 @@ def parse(text: str) -> tuple[Levels, tuple[str, ...]]:
             continue
         if not name or not directive.strip().isprintable():
             bad.append(directive)
-        elif not value:  # also "verifier="
-            of_all = None if equals else _LEVELS.get(name.lower(), PRESETS.get(name.lower()))
-            if of_all is None:
-                by_name[name.casefold()] = max(Level)
-            else:
+        elif equals and not value:  # as "verifier=", which is all that there is of it
+            by_name[name.casefold()] = max(Level)
+        elif not equals:
+            of_all = _LEVELS.get(name.lower(), PRESETS.get(name.lower()))
+            if of_all is not None:
                 default = of_all
+            elif name.casefold() in _KNOWN:
+                by_name[name.casefold()] = max(Level)
+            else:  # a level that is not spelt right, as a rule
+                bad.append(directive)
         elif level is None:
             bad.append(directive)
         else:

@@ -212,6 +212,9 @@ class Trace:
 
     def close(self) -> None:
         """End the task's root span in the program's own provider; else it ends with the trace, or at exit."""
+        if self._levels.highest > Level.OFF:
+            with self._lock:
+                self._keep_skipped()
         self._task.end()
 
     def _insert(

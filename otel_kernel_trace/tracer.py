@@ -359,6 +359,9 @@ class KernelTracer:
 
     def close(self) -> None:
         """End the task's root span."""
+        if self._levels.highest > Level.OFF:
+            with contextlib.suppress(Exception):  # nothing in the end of a task may fail the program
+                self._keep_skipped()
         self._task.end()
 
     def __enter__(self) -> KernelTracer:

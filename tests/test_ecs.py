@@ -88,7 +88,7 @@ STAGE = Stage(
     exit_code=1,
     macros=("X=1 2",),
     outputs={"stderr": Part("stderr", "swish/log.txt", 12, "a" * 64)},
-    diagnostics=(UNDEFINED,),
+    diagnostics=(UNDEFINED, replace(UNDEFINED, signature="of the stage alone")),
     builder={"fusions_made": 3, "fusion_rate": 0.5},
     builder_lines=(
         {"severity": "WARNING", "message": "Cannot fuse A + B: shape", "kind": "fusion_refused", "tactic": 7},

@@ -29,6 +29,7 @@ from otel_kernel_trace import (
     KernelTraceSpanExporter,
     LinkedSpanExporter,
     Trace,
+    TracingLogger,
     configure,
     levels,
 )
@@ -895,3 +896,41 @@ def test_what_is_written_at_a_level_is_the_same_when_it_is_written_again(
         assert action_at_level(written, Levels(Level.DEBUG)) == written
     more = action_at_level(record, Levels(Level(min(level + 1, Level.DEBUG))))
     assert written is None or (more is not None and set(written.parts) <= set(more.parts))
+
+
+def test_a_closed_task_keeps_the_steps_of_what_was_skipped_last(tmp_path: Path) -> None:
+    for _ in range(2):
+        provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
+        with KernelTracer("o", "1", provider, level="warn") as tracer:
+            with tracer.coder(prompt="p"):
+                pass
+            with tracer.verifier() as check:
+                check.record(False, "error: x")
+            with tracer.coder(prompt="p"):
+                pass
+        provider.shutdown()
+    assert sorted(tree(tmp_path)) == ["o/I1_S02_o_VERIFY_error_log.txt", "o/I1_S05_o_VERIFY_error_log.txt"]
+
+
+@pytest.mark.parametrize(("level", "lines"), [("error", 1), ("warn", 2)])
+def test_a_builders_errors_stay_where_its_stage_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, lines: int
+) -> None:
+    monkeypatch.setenv("KERNEL_TRACE_LEVEL", level)
+    provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
+    logger = TracingLogger()
+    with KernelTracer("o", "1", provider) as tracer, tracer.verifier() as check:
+        with tracer.stage("build"):
+            logger.error("no engine")
+            logger.warning("Cannot fuse A + B: why")
+            logger.info("a layer")
+        check.record(False, "error: x")
+    provider.shutdown()
+    (stage,) = Tree(tmp_path).task("o", "1").stages
+    assert len(stage.builder_lines) == lines
+
+
+@pytest.mark.parametrize("level", ["loud", "dbug", "info,verifir"])
+def test_a_level_that_is_not_spelt_right_is_no_agents_name(level: str) -> None:
+    with pytest.raises(ValueError, match="component=level"):
+        KernelTracer("o", "1", level=level)

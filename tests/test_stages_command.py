@@ -160,3 +160,21 @@ def test_names_of_strangers_do_nothing_to_a_terminal(tmp_path: Path) -> None:
     ):
         assert "\x1b" not in said
         assert "\u202e" not in said
+
+
+def test_a_task_that_has_stages_alone_is_shown(tmp_path: Path) -> None:
+    provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
+    with KernelTracer("o", "1", provider) as tracer, tracer.stage("autotune"):
+        pass
+    said = _run("show", tmp_path, "o")
+    assert "outside of all actions" in said
+    assert "stage autotune" in said
+
+
+def test_what_a_trace_holds_makes_no_lines_of_an_errors_own(tmp_path: Path) -> None:
+    provider = configure(tmp_path, tracer_provider=TracerProvider(shutdown_on_exit=False))
+    with KernelTracer("o\n::error file=x::y", "1", provider) as tracer, tracer.coder():
+        pass
+    said = _run("show", tmp_path, "p", status=1)
+    assert len(said.splitlines()) == 1
+    assert "\\n::error" in said

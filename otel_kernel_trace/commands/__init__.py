@@ -10,6 +10,7 @@ from importlib import import_module
 
 import click
 
+from otel_kernel_trace.commands.terminal import safe
 from otel_kernel_trace.version import __version__
 
 _SUBCOMMANDS = {
@@ -47,6 +48,11 @@ class _Subcommands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:
+            # It may name what a trace holds; a line of its own could be a command to a CI's runner.
+            if type(error) is not click.ClickException:
+                raise
+            raise click.ClickException(safe(error.message).replace("\n", "\\n")) from error
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(130)  # as shells have it

@@ -52,7 +52,7 @@ def measured(one: Measurement) -> str:
     facts = [f"{name} {duration(round(seconds * 1e9))}" for name, seconds in times if seconds is not None]
     if one.speedup is not None:
         facts.append(speedup(one.speedup))
-    return "; ".join(filter(None, [", ".join(facts), one.how, one.contradiction]))
+    return "; ".join(filter(None, [", ".join(facts), one.how]))
 
 
 def needs(kernel: KernelResources) -> str:

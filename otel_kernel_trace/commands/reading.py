@@ -133,7 +133,7 @@ def show_command(
     tree, key = task_of(log_dir, op, task)
     found = tree.task(*key)
     actions = [action for action in found.actions if step is None or action.step == step]
-    if not actions:
+    if not actions and step is not None:
         raise click.ClickException(f"task {key[1]!r} has no step {step}; its last is {found.summary.steps}")
     names = {name for action in actions for name in action.parts}
     if missing := [part for part in parts if part not in names]:

@@ -49,7 +49,7 @@ def story(
 ) -> Iterator[str]:
     summary = task.summary
     outcome = click.style(summary.outcome.value, fg=terminal.COLOURS[summary.outcome.value], bold=True)
-    facts = [f"{summary.steps} steps"]
+    facts = ["1 step" if summary.steps == 1 else f"{summary.steps} steps"]
     if summary.best_speedup is not None:
         facts.append(f"best {speedup(summary.best_speedup)}")
     if summary.tokens:
@@ -74,9 +74,12 @@ def story(
         if inside := around.get((call.trace_id, call.parent_id)):
             calls.setdefault((inside.trace_id, inside.span_id), []).append(call)
     stages: dict[SpanId, list[PlacedStage]] = {}
+    outside: list[PlacedStage] = []
     for placed in placed_stages(task):
         if placed.action:
             stages.setdefault((placed.action.trace_id, placed.action.span_id), []).append(placed)
+        else:
+            outside.append(placed)
     for action in actions:
         yield ""
         yield headline(action)
@@ -88,6 +91,11 @@ def story(
         for placed in stages.get(key, ()) if not parts else ():
             yield click.style(safe_line(f"  {'  ' * placed.depth}{_stage(placed.stage)}"), dim=True)
         yield from texts(tree, action, parts, is_whole=is_whole)
+    if outside and not parts and len(actions) == len(task.actions):
+        yield ""
+        yield click.style("outside of all actions", bold=True)
+        for placed in outside:
+            yield click.style(safe_line(f"  {'  ' * placed.depth}{_stage(placed.stage)}"), dim=True)
 
 
 def _call(call: ModelCall) -> str:

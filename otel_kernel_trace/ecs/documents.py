@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Final
 
@@ -14,6 +14,7 @@ from otel_kernel_trace.ecs.fields import ECS_VERSION
 from otel_kernel_trace.measurements import measurement_of
 from otel_kernel_trace.reader import Action, ModelCall, Part, Task
 from otel_kernel_trace.reader.model import Stage
+from otel_kernel_trace.reader.stages import told_by_actions
 from otel_kernel_trace.resources import KernelResources
 
 Document = dict[str, object]
@@ -63,8 +64,9 @@ def documents_of(task: Task, excerpt: Excerpt, file_time: FileTime) -> Iterator[
         yield from _of_action(action, about, excerpt, file_time)
     for call in task.model_calls:
         yield _of_call(call, about)
+    told = told_by_actions(task)
     for stage in task.stages:
-        yield from _of_stage(stage, about)
+        yield from _of_stage(stage, about, told.get((stage.trace_id, stage.span_id), frozenset()))
 
 
 def _of_action(action: Action, about: Document, excerpt: Excerpt, file_time: FileTime) -> Iterator[Document]:
@@ -147,7 +149,8 @@ def _of_call(call: ModelCall, about: Document) -> Document:
     }
 
 
-def _of_stage(stage: Stage, about: Document) -> Iterator[Document]:
+def _of_stage(stage: Stage, about: Document, told: Collection[str]) -> Iterator[Document]:
+    """A stage; of its diagnostics those that the action around it does not tell (signatures)."""
     identity = (stage.trace_id, stage.span_id, stage.start, stage.end, stage.name)
     has_failed = bool(stage.error or stage.exit_code or stage.signal)
     document: Document = {
@@ -178,7 +181,8 @@ def _of_stage(stage: Stage, about: Document) -> Iterator[Document]:
         "kernel_trace.builder.totals": _texts(stage.builder),
     }
     yield document
-    yield from _of_diagnostics(stage.diagnostics, document, identity)
+    own = [one for one in stage.diagnostics if one.signature not in told]
+    yield from _of_diagnostics(own, document, identity)
     for number, line in enumerate(stage.builder_lines[:_MAX_OF_AN_ACTION]):
         severity = str(line.get("severity", ""))
         level = _LEVELS.get(severity, "info")

@@ -15,6 +15,7 @@ from typing import Final
 from otel_kernel_trace import attributes
 from otel_kernel_trace.reader.model import Action, Outcome, Stage, Task, Tokens
 from otel_kernel_trace.reader.outcome import summary_of
+from otel_kernel_trace.reader.stages import told_by_actions
 from otel_kernel_trace.reader.timeline import tokens_by_model
 from otel_kernel_trace.resources import KernelResources
 
@@ -107,7 +108,13 @@ def fingerprint_of(task: Task) -> Fingerprint:
     builders = [one.builder for one in _by_time(task) if one.builder]
     lines = _last_build(task)
     kernels = _kernels_of(task)
-    diagnostics = [one for each in _by_time(task) for one in each.diagnostics]
+    repeated = told_by_actions(task)
+    diagnostics = [
+        one
+        for each in _by_time(task)
+        for one in each.diagnostics
+        if isinstance(each, Action) or one.signature not in repeated.get((each.trace_id, each.span_id), ())
+    ]
     errors = [one for one in diagnostics if one.severity == "error"]
     times = [kernel.compile_time for kernel in kernels] + [_number(_last(builders, "engine_time"))]
     known_times = [seconds for seconds in times if seconds is not None]

@@ -51,7 +51,6 @@ class MeasuredShown(TypedDict, total=False):
     base: float
     kernel: float
     how: str
-    contradiction: str
 
 
 class KernelShown(TypedDict, total=False):
@@ -132,8 +131,6 @@ def measured_of(one: Measurement) -> MeasuredShown:
         shown["base"] = one.base_time * 1000
     if one.generated_time is not None and math.isfinite(one.generated_time):
         shown["kernel"] = one.generated_time * 1000
-    if one.contradiction:
-        shown["contradiction"] = one.contradiction
     return shown
 
 

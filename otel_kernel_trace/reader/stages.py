@@ -125,6 +125,14 @@ def actions_around(task: Task) -> dict[SpanId, Action]:
     return {key: action for key, action in found.items() if action is not None}
 
 
+def told_by_actions(task: Task) -> dict[SpanId, frozenset[str]]:
+    """By a stage's ids, signatures of what the log of the action around it says: there it is said again."""
+    around = actions_around(task)
+    told = {id(action): frozenset(one.signature for one in action.diagnostics) for action in around.values()}
+    stages = [(stage.trace_id, stage.span_id) for stage in task.stages]
+    return {key: told[id(around[key])] for key in stages if key in around}
+
+
 def placed_stages(task: Task, step: int | None = None) -> list[PlacedStage]:
     """The stages of a task by start, each followed by those inside it; with ``step`` those of its actions."""
     around = actions_around(task)

@@ -81,7 +81,6 @@ function measuredNode(measured) {
     "Measured: ",
     times.length ? `${times.map(([name, time]) => `${name} ${duration(time)}`).join(", ")}; ` : "",
     el("span", { class: "how", text: measured.how }),
-    measured.contradiction ? el("b", { text: ` ${measured.contradiction}` }) : null,
   );
 }
 

@@ -12,7 +12,8 @@ function short(value) {
 
 function duration(ms) {
   if (ms === undefined || ms === null) return "";
-  if (ms < 0.0005) return "0";
+  if (ms <= 0) return "0";
+  if (ms < 0.001) return `${Math.max(1, Math.round(ms * 1e6))} ns`;
   if (ms < 1) return `${Math.max(1, Math.round(ms * 1000))} µs`;
   if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
   const s = ms / 1000;
