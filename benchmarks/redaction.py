@@ -88,6 +88,7 @@ def main() -> None:
     for folder in arguments.folders or [Path("/dev/shm"), Path(tempfile.gettempdir())]:
         print(f"| prompt of 20 kB, in {folder} | without, µs | with, µs | ratio |\n|---|---:|---:|---:|")
         for name, prompt in PROMPTS.items():
+            folder.mkdir(parents=True, exist_ok=True)
             root = Path(tempfile.mkdtemp(dir=folder))
             plain = KernelTraceSpanExporter(root / "plain", redact=False)
             redacting = KernelTraceSpanExporter(root / "redacted", redact=True)
