@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.diagnostics import parse_diagnostics
+from otel_kernel_trace.diagnostics.extent import MAX_CHARS, ends_of
 from otel_kernel_trace.diagnostics.telling import attributes_of, of_resources, of_span, worth_telling
-from otel_kernel_trace.findings import MAX_CHARS, Findings, ends_of
 from otel_kernel_trace.resources import parse_resources
 from otel_kernel_trace.suspicion import Suspicion, encode, suspicions_of
 
@@ -26,6 +26,15 @@ _EXAMINED: Final = (
     attributes.VERIFY_FRAMEWORK,
     attributes.VERIFY_IMPL_TYPE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a span is to tell besides what it was given."""
+
+    attributes: Mapping[str, AttributeValue]
+    events: Sequence[Mapping[str, AttributeValue]]
+    """Attributes of an event for each diagnostic that is worth one."""
 
 
 def examine(given: Mapping[str, AttributeValue]) -> Findings | None:

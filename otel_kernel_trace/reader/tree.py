@@ -16,7 +16,7 @@ from opentelemetry.util.types import AttributeValue
 from otel_kernel_trace.actions import Agent, agent_of
 from otel_kernel_trace.attributes import DIAGNOSTIC_ERRORS, ERROR_LOG
 from otel_kernel_trace.diagnostics import first_error, parse_diagnostics
-from otel_kernel_trace.findings import MAX_CHARS
+from otel_kernel_trace.diagnostics.extent import MAX_CHARS
 from otel_kernel_trace.found import Unindexed
 from otel_kernel_trace.index import FOLDER, LINES
 from otel_kernel_trace.indexed import MAX_LINE_BYTES, Passed, read_reference, spans_of

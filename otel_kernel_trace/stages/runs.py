@@ -15,8 +15,8 @@ from opentelemetry.util.types import AttributeValue
 
 from otel_kernel_trace import attributes
 from otel_kernel_trace.diagnostics import Category, Diagnostic, parse_diagnostics
+from otel_kernel_trace.diagnostics.extent import ends_of
 from otel_kernel_trace.diagnostics.telling import tell, tell_resources
-from otel_kernel_trace.findings import ends_of
 from otel_kernel_trace.levels import STAGE, kept
 from otel_kernel_trace.live import set_attributes
 from otel_kernel_trace.resources import KernelResources, parse_resources
