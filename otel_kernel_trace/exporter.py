@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -40,6 +41,8 @@ from otel_kernel_trace.scratch import Scratch, temporary_scratch
 from otel_kernel_trace.settings import OnExisting, read_settings
 from otel_kernel_trace.store import Store
 from otel_kernel_trace.written import is_processors, remember, written_of
+
+_logger = logging.getLogger("otel_kernel_trace")
 
 _NO_ACTION, _LOST = -1, -2
 """Instead of a step, for a span that is no action or none of ours, and for one that could not be written."""
@@ -112,6 +115,8 @@ class KernelTraceSpanExporter(SpanExporter):
         if settings.redactor is not None:
             audit = Audit(settings.audit_dir) if settings.audit_dir is not None else None
             self.guard = Guard(settings.redactor, audit, self._losses.report, self._metrics.count_secrets)
+        elif settings.audit_dir is not None:
+            _logger.warning("nothing goes to the audit in %s: redact is off", settings.audit_dir)
         self._scratch: Scratch | None = None
         self._lock = threading.Lock()
         self._is_shut_down = False

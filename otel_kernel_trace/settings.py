@@ -173,7 +173,7 @@ def _redactor(value: object) -> Redactor | None:
     except (ValueError, TypeError) as error:
         # Fewer rules would let secrets through that the file was to keep in.
         _logger.error(
-            "of the rules in %s only those that can be are used, and all built-in ones: %s", value, error
+            "a rule in %s can't be used: %s; its others are, with all that are built in", value, error
         )
         return rules.usable()
 

@@ -189,3 +189,8 @@ def test_a_pipe_that_nobody_writes_to_is_no_file_of_rules(
     trace.close()
     [result] = (tmp_path / "logs" / "swish").glob("*_result.txt")
     assert result.read_text() == "password=[redacted:password]"
+
+
+def test_an_audit_without_redaction_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    KernelTraceSpanExporter(tmp_path / "logs", audit_dir=tmp_path / "audit")
+    assert "redact is off" in caplog.text
