@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -198,6 +199,7 @@ class KernelTracer:
         Raises:
             TypeError: on entering, where ``input`` or ``output`` is nothing that has a size.
         """
+        _load_what_runs_need()
         with stage_at(self._place(), name, input=input, output=output) as begun:
             yield begun
 
@@ -545,6 +547,16 @@ def _tell_findings(span: Span) -> None:
         set_attributes(span, found.attributes)
         for event in found.events:
             span.add_event(attributes.DIAGNOSTIC, event)
+
+
+@lru_cache(maxsize=1)
+def _load_what_runs_need() -> None:
+    """Load what a command inside a stage will need: loading is not to count as the stage's time."""
+    with contextlib.suppress(Exception):  # with no file left to open it can't be loaded
+        import otel_kernel_trace.stages.runs  # noqa: F401
+        from otel_kernel_trace.diagnostics import parse_diagnostics
+
+        parse_diagnostics("error: none")
 
 
 def _check_agent(action_type: object, agent: Agent) -> None:
