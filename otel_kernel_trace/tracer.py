@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -199,7 +200,8 @@ class KernelTracer:
         Raises:
             TypeError: on entering, where ``input`` or ``output`` is nothing that has a size.
         """
-        _load_what_runs_need()
+        if "opentelemetry.sdk.trace" in sys.modules:  # else nothing is recorded
+            _load_what_runs_need()
         with stage_at(self._place(), name, input=input, output=output) as begun:
             yield begun
 
