@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from otel_kernel_trace.actions import ActionType
     from otel_kernel_trace.builder.logger import TracingLogger
     from otel_kernel_trace.builder.profiler import LayerProfiler
+    from otel_kernel_trace.checking import check_log_health
     from otel_kernel_trace.configuration import configure
     from otel_kernel_trace.exporter import KernelTraceSpanExporter
     from otel_kernel_trace.linked import LinkedSpanExporter
@@ -36,6 +37,7 @@ __all__ = [
     "Trace",
     "TracingLogger",
     "VerifierAction",
+    "check_log_health",
     "configure",
     "stage",
 ]
@@ -57,6 +59,7 @@ _HOMES = {
     "Trace": "trace",
     "TracingLogger": "builder.logger",
     "VerifierAction": "working",
+    "check_log_health": "checking",
     "configure": "configuration",
     "stage": "stages.stage",
 }
