@@ -113,6 +113,8 @@ class VerifierAction(_Working):
 
 
 class SkippedAction(Skipped, Action):
+    """An action below its level: of what it is given an error log alone counts."""
+
     def record(
         self,
         result: str | None = None,
@@ -127,6 +129,8 @@ class SkippedAction(Skipped, Action):
 
 
 class SkippedVerifier(Skipped, VerifierAction):
+    """A verification where nothing of a Verifier's is kept, not even that it failed."""
+
     def record(
         self,
         result: bool | str,

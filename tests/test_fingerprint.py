@@ -137,6 +137,15 @@ class TestOfATask:
         assert found.undiagnosed == 2
         assert found.warnings == ("unused",)
 
+    def test_what_a_command_and_the_error_log_both_say_counts_once(self) -> None:
+        undefined = said("error", "identifier 'x' is undefined", signature="nvcc:undefined_name:x")
+        other = said("error", "another", signature="nvcc:other:another")
+        checked = replace(verification(2, passed=False, diagnostics=(undefined,)), span_id="a2", trace_id="t")
+        inside = replace(stage(3, parent_id="a2", diagnostics=(undefined, other)), trace_id="t")
+        found = fingerprint_of(task_of(checked, inside))
+        assert sum(found.error_categories.values()) == 2
+        assert found.error_signatures == ("nvcc:undefined_name:x", "nvcc:other:another")
+
     def test_suspicions_are_those_of_what_passed(self) -> None:
         wrong = verification(1, passed=False, suspicions=(Suspicion("reference_fallback", "falls back"),))
         right = verification(2, passed=True, suspicions=(Suspicion("zero_time", "too fast"),))

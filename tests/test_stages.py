@@ -233,6 +233,21 @@ print([name for name in sys.modules if name.startswith(heavy)])
     assert done.stdout == "[]\n"
 
 
+def test_what_a_command_inside_needs_is_loaded_before_a_stages_time_begins() -> None:
+    program = """
+import sys
+from opentelemetry.sdk.trace import TracerProvider
+from otel_kernel_trace import KernelTracer
+tracer = KernelTracer("o", "1", TracerProvider(shutdown_on_exit=False))
+with tracer.stage("compile"):
+    before = set(sys.modules)
+    tracer.run(["true"])
+print(sorted(name for name in set(sys.modules) - before if "kernel_trace" in name))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_threads_that_take_the_context_nest_there(tracer: KernelTracer, seen: InMemorySpanExporter) -> None:
     def work(name: str) -> None:
         with otel_kernel_trace.stage(name):
