@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -17,8 +18,10 @@ from opentelemetry.util.types import Attributes
 from otel_kernel_trace.exporter import KernelTraceSpanExporter
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.processor import KernelTraceSpanProcessor
-from otel_kernel_trace.redaction.redactor import Redactor
 from otel_kernel_trace.settings import LOG_DIR_VARIABLE, REDACT_VARIABLE, OnExisting, read_settings
+
+if TYPE_CHECKING:
+    from otel_kernel_trace.redaction.redactor import Redactor
 
 _logger = logging.getLogger("otel_kernel_trace")
 _lock = threading.Lock()

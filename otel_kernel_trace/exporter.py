@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -33,14 +34,15 @@ from otel_kernel_trace.metrics import ActionMetrics
 from otel_kernel_trace.modelcalls import is_model_call
 from otel_kernel_trace.record import Record, known_attributes, read_record, with_attributes
 from otel_kernel_trace.recorder import Recorder
-from otel_kernel_trace.redaction.audit import Audit
-from otel_kernel_trace.redaction.guard import Guard, Redactions
-from otel_kernel_trace.redaction.redactor import Redactor
 from otel_kernel_trace.reference import Begun, Written
 from otel_kernel_trace.scratch import Scratch, temporary_scratch
 from otel_kernel_trace.settings import OnExisting, read_settings
 from otel_kernel_trace.store import Store
 from otel_kernel_trace.written import is_processors, remember, written_of
+
+if TYPE_CHECKING:
+    from otel_kernel_trace.redaction.guard import Guard, Redactions
+    from otel_kernel_trace.redaction.redactor import Redactor
 
 _logger = logging.getLogger("otel_kernel_trace")
 
@@ -113,6 +115,9 @@ class KernelTraceSpanExporter(SpanExporter):
         self.guard: Guard | None = None
         """What takes secrets out, for what goes with the exporter: a processor, a Trace."""
         if settings.redactor is not None:
+            from otel_kernel_trace.redaction.audit import Audit
+            from otel_kernel_trace.redaction.guard import Guard
+
             audit = Audit(settings.audit_dir) if settings.audit_dir is not None else None
             self.guard = Guard(settings.redactor, audit, self._losses.report, self._metrics.count_secrets)
         elif settings.audit_dir is not None:
@@ -132,6 +137,8 @@ class KernelTraceSpanExporter(SpanExporter):
     def redactions(self) -> Redactions:
         """What was taken out of texts so far, by this exporter in this process."""
         if self.guard is None:
+            from otel_kernel_trace.redaction.guard import Redactions
+
             return Redactions({}, 0, 0, 0)
         with busy:
             return self.guard.figures

@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 
 from otel_kernel_trace.layout import Layout
 from otel_kernel_trace.levels import Levels, read_levels
-from otel_kernel_trace.redaction.redactor import Redactor
-from otel_kernel_trace.redaction.rules_file import read_rules
+
+if TYPE_CHECKING:
+    from otel_kernel_trace.redaction.redactor import Redactor
 
 LOG_DIR_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LOG_DIR"
 LAYOUT_VARIABLE: Final = "OTEL_EXPORTER_KERNEL_TRACE_LAYOUT"
@@ -155,7 +156,13 @@ def _log_dir(value: object) -> str:
 
 
 def _redactor(value: object) -> Redactor | None:
-    if value is None or isinstance(value, Redactor):
+    if value is None or value is False:
+        return None
+    # Its rules take a while to be made, and most programs want none.
+    from otel_kernel_trace.redaction.redactor import Redactor
+    from otel_kernel_trace.redaction.rules_file import read_rules
+
+    if isinstance(value, Redactor):
         return value
     if isinstance(value, bool):
         return Redactor() if value else None
